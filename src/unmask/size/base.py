@@ -1,0 +1,125 @@
+"""How many tokens to reveal at each step.
+
+A size schedule splits `length` tokens over `steps` steps. With positions drawn uniformly at random, nothing but
+the sizes `s_1 … s_K` matters. Write `N_k = s_1 + … + s_k`; the values `N_1 … N_{K−1}` are the **cuts**, and a
+schedule that does not look at predictions is a *sampling design over cut positions* `1 … L−1`:
+
+    fixed cuts            even, ceil, cosine, explicit, Chen–Cong–Li       `unmask.size.planned`
+    multinomial           log-linear (ancestral sampling)                  `unmask.size.loglinear`
+    conditional Poisson   the paper's π_tc and π_dtc                       `unmask.size.dependence`
+    systematic            equal spacing at a random phase                  `unmask.size.systematic`
+
+Its law enters every expected error only through the **overhang**
+
+    r_i = E[N_{k(i)}] − i,     i = 1 … L−1,
+
+the expected number of tokens that come after the `i`-th one in its own batch: the expected KL divergence is
+`Σ_i d_i r_i` with the drops `d_i` of the data (see `unmask.curve`).
+
+A step may have size zero (the last steps of `Ceil`, the draws of `LogLinear`): it reveals nothing, and a sampler
+must not pay a model evaluation for it.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import check
+
+
+class Size(ABC):
+    """Decides how many tokens each step reveals."""
+
+
+@dataclass(frozen=True)
+class Blind(Size):
+    """A size schedule that is drawn without looking at any prediction, with an exactly known law.
+
+    Arguments:
+        steps: The number of steps `K`.
+    """
+
+    steps: int
+
+    def __post_init__(self):
+        check.integer("steps", self.steps, least=1)
+
+    @abstractmethod
+    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+        """`count` independent draws of the sizes, shape `(count, steps)`; each row sums to `length`."""
+
+    @abstractmethod
+    def cut_probabilities(self, length: int) -> NDArray[np.float64]:
+        """`P(some N_k = j)` for `j = 1 … length−1`."""
+
+    @abstractmethod
+    def mean_sizes(self, length: int) -> NDArray[np.float64]:
+        """`E[s_k]` for `k = 1 … steps`; they sum to `length`."""
+
+    @abstractmethod
+    def overhang(self, length: int) -> NDArray[np.float64]:
+        """`r_i` for `i = 1 … length−1`."""
+
+    @abstractmethod
+    def log_probability(self, sizes: ArrayLike) -> float:
+        """Log-probability that a draw for `sum(sizes)` tokens equals `sizes`; `-inf` if it cannot."""
+
+    def batch_mass(self, length: int) -> NDArray[np.float64]:
+        """Expected size of the batch that starts when exactly `n` tokens are revealed, `n = 0 … length−1`.
+
+            v_n = E[ Σ_k s_k 1{N_{k−1} = n} ] = 1 + r_{n+1} − r_n,       r_0 = r_L = 0
+
+        The expected negative log-likelihood of the sampler is `Σ_n v_n ℓ(n)`, and `v_n / length` is the
+        probability that the paper's training objective is evaluated at level `n`.
+        """
+        return 1.0 + np.diff(np.concatenate([[0.0], self.overhang(length), [0.0]]))[:length]
+
+
+class Planned(Blind):
+    """A schedule with fixed sizes: a design with one outcome."""
+
+    @abstractmethod
+    def sizes(self, length: int) -> NDArray[np.int64]:
+        """The sizes, shape `(steps,)`, summing to `length`."""
+
+    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+        count = check.integer("count", count, least=0)
+        return np.tile(self.sizes(length), (count, 1))
+
+    def cut_probabilities(self, length: int) -> NDArray[np.float64]:
+        result = np.zeros(length + 1)
+        result[np.cumsum(self.sizes(length))] = 1.0
+        return result[1:length]
+
+    def mean_sizes(self, length: int) -> NDArray[np.float64]:
+        return self.sizes(length).astype(np.float64)
+
+    def overhang(self, length: int) -> NDArray[np.float64]:
+        sizes = self.sizes(length)
+        ends = np.repeat(np.cumsum(sizes), sizes)
+        return (ends - np.arange(1, length + 1))[: length - 1].astype(np.float64)
+
+    def log_probability(self, sizes: ArrayLike) -> float:
+        given = as_sizes(sizes)
+        mine = self.sizes(int(given.sum()))
+        return 0.0 if np.array_equal(given, mine) else -np.inf
+
+
+def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
+    """Return `sizes` as a one-dimensional integer array with a positive sum.
+
+    Raises:
+        TypeError: if they are not integers.
+        ValueError: if one is negative or there is nothing to reveal.
+    """
+    array = np.asarray(sizes)
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"Argument 'sizes' must be a non-empty list, not the shape {array.shape}.")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"Argument 'sizes' must hold integers, not {array.dtype}.")
+    array = array.astype(np.int64)
+    if array.min() < 0 or array.sum() < 1:
+        raise ValueError("Argument 'sizes' must hold non-negative numbers with a positive sum.")
+    return array

@@ -1,0 +1,100 @@
+"""Systematic sampling of the cuts: one uniform phase decides them all.
+
+Given cut probabilities `b_1 … b_{L−1}` with `Σ b = K−1`, let `c_j = b_1 + … + b_j` and draw one phase `U` on `[0, 1)`.
+There is a cut at `j` when some `U + integer` lies in `[c_{j−1}, c_j)`. Every draw has exactly `K−1` cuts, each `j`
+has its probability `b_j`, and two cuts never fall within a stretch whose probabilities sum to less than one, so
+
+    P(no cut in [i, i+m]) = (1 − b_i − … − b_{i+m})_+        r_i = Σ_m P(no cut in [i, i+m])
+    E[s_k] = Σ_{j=0}^{L−1} (1 − |c_j − (k−1)|)_+
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import check
+from unmask.size.base import Blind, as_sizes
+
+
+class Systematic(Blind):
+    """A schedule that draws its cuts systematically from its cut probabilities."""
+
+    @abstractmethod
+    def cut_probabilities(self, length: int) -> NDArray[np.float64]: ...
+
+    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+        count = check.integer("count", count, least=0)
+        running = self._running(length)
+        marks = rng.random((count, 1)) + np.arange(self.steps - 1)
+        cuts = np.searchsorted(running, marks.ravel(), side="right").reshape(marks.shape)
+        return np.diff(cuts, axis=1, prepend=0, append=length)
+
+    def mean_sizes(self, length: int) -> NDArray[np.float64]:
+        # The hat functions of neighbouring k overlap in pairs, so each c_j is shared between two steps.
+        running = self._running(length)
+        lower = np.minimum(running.astype(np.int64), self.steps - 1)
+        share = running - lower
+        result = np.bincount(lower, 1 - share, minlength=self.steps + 1)
+        return (result + np.bincount(lower + 1, share, minlength=self.steps + 1))[: self.steps]
+
+    def overhang(self, length: int) -> NDArray[np.float64]:
+        return _window_sums(np.asarray(self.cut_probabilities(length), dtype=np.float64))
+
+    def log_probability(self, sizes: ArrayLike) -> float:
+        given = as_sizes(sizes)
+        if given.size != self.steps or given.min() < 1:
+            return -np.inf
+        running = self._running(int(given.sum()))
+        cuts = np.cumsum(given)[:-1]
+        mark = np.arange(self.steps - 1)
+        low = np.max(running[cuts - 1] - mark, initial=0.0)
+        high = np.min(running[cuts] - mark, initial=1.0)
+        return float(np.log(high - low)) if high > low else -np.inf
+
+    def _running(self, length: int) -> NDArray[np.float64]:
+        """`c_0 … c_{L−1}`, ending exactly at `K−1` so that rounding cannot lose the last cut."""
+        running = np.concatenate([[0.0], np.cumsum(self.cut_probabilities(length))])
+        running[-1] = self.steps - 1
+        return np.minimum(running, self.steps - 1)
+
+
+@njit(cache=True)
+def _window_sums(cut: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`Σ_m (1 − b_i − … − b_{i+m})_+` for every `i`.
+
+    The terms that count form a window `[i, end)` whose far end only moves up, so its sum is carried along: `O(L)`.
+    Going to the next `i` drops the first term, `1 − b_i`, and raises each of the others by `b_i`.
+    """
+    result = np.zeros(cut.size)
+    end, mass, total = 0, 0.0, 0.0  # mass = Σ b over the window, total = the sum sought
+    for i in range(cut.size):
+        while end < cut.size and mass + cut[end] < 1.0:
+            mass += cut[end]
+            total += 1.0 - mass
+            end += 1
+        result[i] = max(total, 0.0)
+        if end > i:
+            total += (end - i) * cut[i] - 1.0
+            mass -= cut[i]
+        else:
+            end, mass, total = i + 1, 0.0, 0.0
+    return result
+
+
+@dataclass(frozen=True)
+class Offset(Systematic):
+    """Equal spacing at a random phase: every cut position is equally likely.
+
+    What fixed equal sizes cost on average when their alignment with the length is left to chance.
+
+    Example:
+        >>> Offset(3).cut_probabilities(5)
+        array([0.5, 0.5, 0.5, 0.5])
+    """
+
+    def cut_probabilities(self, length: int) -> NDArray[np.float64]:
+        steps, length = check.steps_and_length(self.steps, length)
+        return np.full(length - 1, (steps - 1) / max(length - 1, 1))
