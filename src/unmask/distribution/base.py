@@ -3,9 +3,9 @@
 A distribution knows its length and vocabulary, its exact loss curve, its exact conditional marginals for any
 set of revealed tokens (so it is a perfect mask predictor), its log-probability, and how to draw from itself.
 
-A parallel sampler can leave the support: the tokens it revealed together may have probability zero. Conditional
-marginals are then undefined, and every distribution here answers with **uniform** marginals on the masked
-positions of such a context.
+A parallel sampler can leave the support: the tokens it revealed together may have probability zero.
+Conditional marginals are then undefined, and every distribution here answers with **uniform** marginals on
+the masked positions of such a context.
 """
 
 from abc import ABC, abstractmethod
@@ -43,8 +43,8 @@ class Distribution(ABC):
             masked: Booleans of the same shape, true where the token is unknown.
 
         Returns:
-            Shape `(batch, length, vocab)`. A revealed position has all its mass on its own token. In a context
-            of probability zero the masked positions are uniform.
+            Shape `(batch, length, vocab)`. A revealed position has all its mass on its own token. In a
+            context of probability zero the masked positions are uniform.
         """
         tokens, masked = self._context(tokens, masked)
         result = self._marginals(tokens, masked)
