@@ -1,0 +1,297 @@
+"""Uniform distributions over linear codes: worst cases of the theory, at any length.
+
+A linear code of length `L` and dimension `d` over the field GF(q) is a `d`-dimensional space of sequences;
+the tokens `0 … q−1` stand for the field's elements in `galois`' integer representation. Draw a codeword
+uniformly. Its tokens then have a law with no shades of grey. For a revealed set `A`, let `r(A)` be the rank
+of the generator's columns in `A`:
+
+    H(X_A) = r(A) log q          H(X_i | X_A) = log q or 0
+
+so a masked token is either uniform or determined, and `d_i log q`-sized drops sit where the rank stops
+growing. Two extremes matter:
+
+* **Reed–Solomon** codes (evaluations of polynomials of degree below `d`) are maximum distance separable: any
+`d`
+  tokens are independent, and determine all others. The loss curve is a single step at `n = d`, so these codes
+  are the extreme points of all loss curves, and a schedule is only as good as its worst code:
+  `TC = (L−d) log q`, `DTC = d log q`.
+* **Parity** is the case `d = L−1` at any field: the smallest nonzero TC, `log q`, and a DTC of `(L−1) log q`.
+
+All three kinds of code answer one question, `_reading(revealed)`: which of the revealed tokens are free,
+which positions do they determine, and by which linear map. Marginals, probabilities and draws follow from
+that.
+
+References:
+    Reed and Solomon, "Polynomial codes over certain finite fields" (1960).
+    Berrut and Trefethen, "Barycentric Lagrange interpolation" (2004).
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import check
+from unmask.curve import Curve
+from unmask.distribution.base import Distribution
+
+_MOST_ALPHABET = 2**31
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a set of revealed tokens says about a codeword.
+
+    Arguments:
+        free: Revealed positions whose tokens are independent and determine all the other revealed ones.
+        determined: The other positions whose tokens are functions of the free ones, revealed or not.
+        matrix: The map: tokens at `determined` are the tokens at `free` times `matrix`, over the field.
+    """
+
+    free: NDArray[np.int64]
+    determined: NDArray[np.int64]
+    matrix: NDArray[np.int64]
+
+
+class Code(Distribution):
+    """The uniform distribution over a linear code of dimension `dimension` over GF(`vocab`)."""
+
+    dimension: int
+
+    @abstractmethod
+    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+        """What the tokens at the sorted positions `revealed` determine."""
+
+    def log_probability(self, tokens: ArrayLike) -> NDArray[np.float64]:
+        """`−d log q` for each row of `tokens` that is a codeword, `-inf` for the others, shape `(batch,)`."""
+        tokens = check.tokens("tokens", tokens, length=self.length, vocab=self.vocab)
+        reading = self._reading(np.arange(self.length))
+        implied = _times(tokens[:, reading.free], reading.matrix, self.vocab)
+        inside = (tokens[:, reading.determined] == implied).all(axis=1)
+        return np.where(inside, -self.dimension * math.log(self.vocab), -np.inf)
+
+    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """`count` independent codewords, shape `(count, length)`: uniform messages times a generator."""
+        count = check.integer("count", count, least=0)
+        reading = self._reading(np.arange(self.length))
+        tokens = np.empty((count, self.length), dtype=np.int64)
+        message = rng.integers(self.vocab, size=(count, reading.free.size))
+        tokens[:, reading.free] = message
+        tokens[:, reading.determined] = _times(message, reading.matrix, self.vocab)
+        return tokens
+
+    def _marginals(self, tokens: NDArray[np.int64], masked: NDArray[np.bool_]) -> NDArray[np.float64]:
+        result = np.full((*tokens.shape, self.vocab), 1.0 / self.vocab)
+        # The linear algebra depends on the revealed positions only, so rows that share them share it.
+        patterns, group = np.unique(masked, axis=0, return_inverse=True)
+        group = group.reshape(-1)
+        for number, hidden in enumerate(patterns):
+            reading = self._reading(np.flatnonzero(~hidden))
+            if not reading.determined.size:
+                continue
+            rows = np.flatnonzero(group == number)
+            implied = _times(tokens[np.ix_(rows, reading.free)], reading.matrix, self.vocab)
+            unknown = hidden[reading.determined]
+            seen = tokens[np.ix_(rows, reading.determined[~unknown])]
+            possible = (implied[:, ~unknown] == seen).all(axis=1)
+            certain = reading.determined[unknown]
+            row, column = rows[possible][:, None], certain[None, :]
+            result[row, column] = 0.0
+            result[row, column, implied[np.ix_(possible, unknown)]] = 1.0
+        return result
+
+
+@final
+@dataclass(frozen=True)
+class ReedSolomon(Code):
+    """The uniform law on a Reed–Solomon code: `x_j = f(α_j)` for a random polynomial `f` of degree below `d`.
+
+        ℓ(n) = log q  for n < d,    0  for n ≥ d
+
+    The evaluation points `α_j` are the first `length` field elements. Revealed tokens below `dimension` say
+    nothing about the others; from there on they say everything, by Lagrange interpolation.
+
+    Arguments:
+        length: The number of tokens `L`, at most `alphabet`.
+        dimension: The number of free tokens `d`, at most `length`.
+        alphabet: The order `q` of the field, a prime power; the vocabulary.
+
+    Raises:
+        ValueError: if `alphabet` is not a prime power, or `1 ≤ dimension ≤ length ≤ alphabet` does not hold.
+
+    References:
+        Reed and Solomon, "Polynomial codes over certain finite fields" (1960).
+        Berrut and Trefethen, "Barycentric Lagrange interpolation" (2004).
+
+    Example:
+        Codimension 5 at length 2000: five tokens' worth of total correlation.
+
+        >>> curve = ReedSolomon(2000, 1995, 2048).curve()
+        >>> round(curve.total_correlation, 2), round(curve.dual_total_correlation / math.log(2048))
+        (38.12, 1995)
+        >>> code = ReedSolomon(4, 2, 5)
+        >>> code.marginals([1, 2, 0, 0], [False, False, True, True]).argmax(axis=2).tolist()
+        [[1, 2, 3, 4]]
+    """
+
+    length: int
+    dimension: int
+    alphabet: int
+    vocab: int = field(init=False, repr=False)
+
+    def __post_init__(self):
+        order = prime_power("alphabet", self.alphabet)
+        length = check.integer("length", self.length, least=1)
+        if length > order:
+            raise ValueError(
+                f"Argument 'length' must be at most the alphabet {order}, not {length}. "
+                "Each position needs its own field element."
+            )
+        dimension = check.integer("dimension", self.dimension, least=1)
+        if dimension > length:
+            raise ValueError(f"Argument 'dimension' must be at most the length {length}, not {dimension}.")
+        for name, value in (
+            ("length", length),
+            ("dimension", dimension),
+            ("alphabet", order),
+            ("vocab", order),
+        ):
+            object.__setattr__(self, name, value)
+
+    def curve(self) -> Curve:
+        """The exact loss curve: `log q` below `dimension` visible tokens, zero from there on."""
+        return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
+
+    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+        if revealed.size < self.dimension:
+            return _nothing_determined(revealed)
+        free = revealed[: self.dimension]
+        determined = np.setdiff1d(np.arange(self.length), free)
+        return Reading(free, determined, _lagrange(free, determined, self.vocab))
+
+
+@final
+@dataclass(frozen=True)
+class Parity(Code):
+    """The uniform law on sequences whose tokens sum to zero in GF(q): one check token.
+
+        ℓ(n) = log q  for n < L−1,    ℓ(L−1) = 0
+
+    The last token is minus the sum of the others, and so is every token.
+
+    Arguments:
+        length: The number of tokens `L`.
+        alphabet: The order `q` of the field, a prime power; the vocabulary.
+
+    Raises:
+        ValueError: if `length` is less than 1 or `alphabet` is not a prime power.
+
+    References:
+        Zhao and Cai, "Adaptation to Intrinsic Dependence in Diffusion Language Models" (2026), low-TC
+        example.
+
+    Example:
+        >>> curve = Parity(1000).curve()
+        >>> round(curve.total_correlation / math.log(2), 9), round(curve.dual_total_correlation / math.log(2),
+        9) (1.0, 999.0)
+        >>> Parity(3).marginals([1, 0, 0], [False, False, True])[0, 2].tolist()
+        [0.0, 1.0]
+    """
+
+    length: int
+    alphabet: int = 2
+    vocab: int = field(init=False, repr=False)
+    dimension: int = field(init=False, repr=False)
+
+    def __post_init__(self):
+        length = check.integer("length", self.length, least=1)
+        order = prime_power("alphabet", self.alphabet)
+        for name, value in (
+            ("length", length),
+            ("dimension", length - 1),
+            ("alphabet", order),
+            ("vocab", order),
+        ):
+            object.__setattr__(self, name, value)
+
+    def curve(self) -> Curve:
+        """The exact loss curve: `log q` until one token is left, then zero."""
+        return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
+
+    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+        if revealed.size < self.dimension:
+            return _nothing_determined(revealed)
+        free = revealed[: self.dimension]
+        determined = np.setdiff1d(np.arange(self.length), free)
+        minus_one = int(-galois_field(self.vocab)(1))
+        return Reading(free, determined, np.full((self.dimension, 1), minus_one))
+
+
+def prime_power(name: str, value: object) -> int:
+    """Return `value` as an int if a field of that order exists.
+
+    Raises:
+        ValueError: if it is not a prime power, or exceeds `2^31`.
+
+    Example:
+        >>> prime_power("alphabet", 9)
+        9
+        >>> prime_power("alphabet", 12)
+        Traceback (most recent call last):
+        ValueError: Argument 'alphabet' must be a prime power, not 12.
+    """
+    order = check.integer(name, value, least=2, most=_MOST_ALPHABET)
+    # `galois` has this test too, but importing it takes a second, and constructors should be instant.
+    prime = next((p for p in range(2, math.isqrt(order) + 1) if order % p == 0), order)
+    rest = order
+    while rest % prime == 0:
+        rest //= prime
+    if rest != 1:
+        raise ValueError(f"Argument '{name}' must be a prime power, not {order}.")
+    return order
+
+
+@cache
+def galois_field(order: int) -> Any:
+    """The field GF(`order`) of the `galois` package, imported on first use because that takes a second."""
+    import galois
+
+    return galois.GF(order)
+
+
+def _nothing_determined(revealed: NDArray[np.int64]) -> Reading:
+    nobody = np.arange(0)
+    return Reading(revealed, nobody, np.zeros((revealed.size, 0), dtype=np.int64))
+
+
+def _times(tokens: NDArray[np.int64], matrix: NDArray[np.int64], order: int) -> NDArray[np.int64]:
+    """The product over GF(`order`), as integers."""
+    if 0 in tokens.shape or 0 in matrix.shape:
+        return np.zeros((tokens.shape[0], matrix.shape[1]), dtype=np.int64)
+    elements = galois_field(order)
+    return np.asarray(elements(tokens) @ elements(matrix)).astype(np.int64)
+
+
+def _lagrange(nodes: NDArray[np.int64], targets: NDArray[np.int64], order: int) -> NDArray[np.int64]:
+    """The matrix of values at `targets` of the Lagrange polynomials of `nodes`, all distinct.
+
+    In barycentric form, with `w_j = Π_{k≠j} (α_j − α_k)^{−1}`, the entry for node `j` and target `t` is
+
+        w_j (α_t − α_j)^{−1} Π_k (α_t − α_k)
+    """
+    if not targets.size:
+        return np.zeros((nodes.size, 0), dtype=np.int64)
+    elements = galois_field(order)
+    inner, outer = elements(nodes), elements(targets)
+    apart = np.subtract.outer(inner, inner)
+    np.fill_diagonal(apart, 1)
+    weights = np.reciprocal(np.multiply.reduce(apart, axis=1))
+    across = np.subtract.outer(outer, inner)
+    product = np.multiply.reduce(across, axis=1)
+    matrix = np.reciprocal(across) * product[:, None] * weights[None, :]
+    return np.asarray(matrix).T.astype(np.int64)
