@@ -60,8 +60,7 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     steps = integer("steps", steps, least=1)
     if steps > length:
         raise ValueError(
-            f"Argument 'steps' must be at most the length {length}, not {steps}. "
-            "Every step reveals at least one token."
+            f"Argument 'steps' must be at most the length {length}, not {steps}. Every step reveals at least one token."
         )
     return steps, length
 

@@ -63,9 +63,7 @@ def entropy(joint: ArrayLike, positions: Sequence[int] | None = None, given: Seq
     return _entropy(joint, chosen | known) - _entropy(joint, known)
 
 
-def total_correlation(
-    joint: ArrayLike, positions: Sequence[int] | None = None, given: Sequence[int] = ()
-) -> float:
+def total_correlation(joint: ArrayLike, positions: Sequence[int] | None = None, given: Sequence[int] = ()) -> float:
     """Total correlation `TC(X_S | X_T) = Σ_{i∈S} H(X_i | X_T) − H(X_S | X_T)`.
 
     Arguments:

@@ -1,11 +1,11 @@
 """Size schedules: how many tokens to reveal at each step. See `unmask.size.base` for the formalism."""
 
-from unmask.size.base import Blind, Planned, Size
+from unmask.size.base import Blind, Planned
 from unmask.size.dependence import DTC, TC
 from unmask.size.loglinear import LogLinear
 from unmask.size.planned import Ceil, ChenDTC, ChenTC, Cosine, Even, Explicit, chen_sizes, chen_zeta
 from unmask.size.poisson import ConditionalPoisson
-from unmask.size.recursion import Scheme, Table, dtc_scheme, tc_scheme
+from unmask.size.recursion import CoefficientTable, Scheme, dtc_scheme, tc_scheme
 from unmask.size.systematic import Offset, Systematic
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Ceil",
     "ChenDTC",
     "ChenTC",
+    "CoefficientTable",
     "ConditionalPoisson",
     "Cosine",
     "Even",
@@ -23,9 +24,7 @@ __all__ = [
     "Offset",
     "Planned",
     "Scheme",
-    "Size",
     "Systematic",
-    "Table",
     "chen_sizes",
     "chen_zeta",
     "dtc_scheme",

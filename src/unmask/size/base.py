@@ -22,6 +22,7 @@ must not pay a model evaluation for it.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,12 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import check
 
 
-class Size(ABC):
-    """Decides how many tokens each step reveals."""
-
-
 @dataclass(frozen=True)
-class Blind(Size):
+class Blind(ABC):
     """A size schedule that is drawn without looking at any prediction, with an exactly known law.
 
     Arguments:
@@ -42,6 +39,11 @@ class Blind(Size):
     """
 
     steps: int
+
+    # True if no curve gives one more step a larger expected error; fixed sizes do not have this property.
+    monotone: ClassVar[bool] = False
+    # True if some steps may have size zero.
+    may_skip: ClassVar[bool] = False
 
     def __post_init__(self):
         check.integer("steps", self.steps, least=1)

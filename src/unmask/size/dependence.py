@@ -19,6 +19,7 @@ For a subset of the positions (a prompt, infilling) `length` is the number of ma
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import check
 from unmask.size.base import Blind, as_sizes
 from unmask.size.poisson import ConditionalPoisson
-from unmask.size.recursion import Table, dtc_scheme
+from unmask.size.recursion import CoefficientTable, dtc_scheme
 
 # Below this many cells the recursion's table is quick to fill and draws faster than the design does.
 _CELLS = 1 << 25
@@ -43,6 +44,8 @@ class DTC(Blind):
         >>> DTC(2).mean_sizes(4).round(6)  # one cut, at 1, 2, 3 with odds 6 : 3 : 2
         array([1.636364, 2.363636])
     """
+
+    monotone: ClassVar[bool] = True
 
     def coefficient(self, length: int) -> float:
         """`f_dtc(steps, length)`, the guarantee's factor."""
@@ -92,6 +95,8 @@ class TC(Blind):
         0.04302
     """
 
+    monotone: ClassVar[bool] = True
+
     def coefficient(self, length: int) -> float:
         """`f_tc(steps, length)`, the ratio of the expected KL to TC."""
         steps, length = check.steps_and_length(self.steps, length)
@@ -119,7 +124,7 @@ def _design(steps: int, length: int) -> ConditionalPoisson:
 
 
 @lru_cache(maxsize=2)
-def _table(steps: int, length: int) -> Table:
+def _table(steps: int, length: int) -> CoefficientTable:
     return dtc_scheme(length).table(steps)
 
 

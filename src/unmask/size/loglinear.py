@@ -11,6 +11,7 @@ where the second expectation is linear in `N_{k−1}` because the rest is again 
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +36,8 @@ class LogLinear(Blind):
         >>> LogLinear(4).mean_sizes(10)
         array([2.5, 2.5, 2.5, 2.5])
     """
+
+    may_skip: ClassVar[bool] = True
 
     def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
         length = check.integer("length", length, least=1)

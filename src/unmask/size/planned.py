@@ -11,6 +11,8 @@ Each has exactly `steps` entries; `Ceil` ends with zeros when it finishes early.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -45,6 +47,8 @@ class Ceil(Planned):
         >>> Ceil(4).sizes(9)
         array([3, 3, 3, 0])
     """
+
+    may_skip: ClassVar[bool] = True
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
@@ -112,7 +116,7 @@ class ChenTC(Planned):
 
     Example:
         >>> ChenTC(6).sizes(20)
-        array([6, 4, 3, 2, 2, 3])
+        array([10,  5,  2,  1,  1,  1])
     """
 
     def sizes(self, length: int) -> NDArray[np.int64]:

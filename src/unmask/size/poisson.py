@@ -200,9 +200,7 @@ class _Half:
     lowest: int
     acceptance: NDArray[np.float64]
 
-    def toss(
-        self, taken: NDArray[np.bool_], need: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def toss(self, taken: NDArray[np.bool_], need: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Fill this half's columns of `taken`; return how many each row still needs."""
         left = need.copy()
         waiting = np.arange(need.size)
@@ -226,9 +224,7 @@ class _Rest:
     items: NDArray[np.int64]
     probabilities: NDArray[np.float64]
 
-    def toss(
-        self, taken: NDArray[np.bool_], need: NDArray[np.int64], rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def toss(self, taken: NDArray[np.bool_], need: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
         """Fill the remaining columns of `taken` so that every row meets its need."""
         n = self.items.size
         later = np.zeros((n + 1, n + 2))  # later[i, r] = P(items i … n−1 supply r); one column of padding for r = −1

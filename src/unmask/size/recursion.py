@@ -54,13 +54,13 @@ class Scheme:
         _climb(level, steps, self.offset, self.slope)
         return float(level[-1])
 
-    def table(self, steps: int) -> "Table":
+    def table(self, steps: int) -> "CoefficientTable":
         """Every coefficient that a schedule of `steps` steps can meet."""
         steps, length = check.steps_and_length(steps, self.length)
         coefficients = np.empty((steps, length - steps + 1))
         coefficients[0] = self.first[: length - steps + 1]
         _fill(coefficients, self.offset, self.slope)
-        return Table(self, coefficients)
+        return CoefficientTable(self, coefficients)
 
 
 def tc_scheme(length: int) -> Scheme:
@@ -93,7 +93,7 @@ def dtc_scheme(length: int, whole: int | None = None) -> Scheme:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CoefficientTable:
     """The coefficients `f(k, k + slack)` of one scheme, shape `(steps, length − steps + 1)`.
 
     It draws sizes in `O(1+s)` each and knows the exact law of what it draws.
@@ -170,7 +170,9 @@ def _walk(table, offset, slope, rng, sizes):
             while passed < threshold and size <= slack:
                 left = m - size
                 j = left - (k - 1)
-                weight *= (offset + slope * left) * previous[j] / (1.0 + (offset + slope * (left - 2)) * previous[j - 1])
+                weight *= (
+                    (offset + slope * left) * previous[j] / (1.0 + (offset + slope * (left - 2)) * previous[j - 1])
+                )
                 passed += weight
                 size += 1
             sizes[row, steps - k] = size

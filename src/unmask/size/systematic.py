@@ -10,6 +10,7 @@ has its probability `b_j`, and two cuts never fall within a stretch whose probab
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -30,15 +31,17 @@ class Systematic(Blind):
         running = self._running(length)
         marks = rng.random((count, 1)) + np.arange(self.steps - 1)
         cuts = np.searchsorted(running, marks.ravel(), side="right").reshape(marks.shape)
-        return np.diff(cuts, axis=1, prepend=0, append=length)
+        return np.diff(cuts, axis=1, prepend=0, append=length).astype(np.int64)
 
     def mean_sizes(self, length: int) -> NDArray[np.float64]:
         # The hat functions of neighbouring k overlap in pairs, so each c_j is shared between two steps.
         running = self._running(length)
         lower = np.minimum(running.astype(np.int64), self.steps - 1)
         share = running - lower
-        result = np.bincount(lower, 1 - share, minlength=self.steps + 1)
-        return (result + np.bincount(lower + 1, share, minlength=self.steps + 1))[: self.steps]
+        result = np.zeros(self.steps + 1)
+        result += np.bincount(lower, 1 - share, minlength=self.steps + 1)
+        result += np.bincount(lower + 1, share, minlength=self.steps + 1)
+        return result[: self.steps]
 
     def overhang(self, length: int) -> NDArray[np.float64]:
         return _window_sums(np.asarray(self.cut_probabilities(length), dtype=np.float64))
@@ -94,6 +97,8 @@ class Offset(Systematic):
         >>> Offset(3).cut_probabilities(5)
         array([0.5, 0.5, 0.5, 0.5])
     """
+
+    monotone: ClassVar[bool] = True
 
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
         steps, length = check.steps_and_length(self.steps, length)

@@ -1,0 +1,151 @@
+"""The error a size schedule makes on a known curve: exact, estimated, and how many steps a target needs.
+
+With positions uniformly random, the sampler that reveals batches `s_1 … s_K` has, exactly,
+
+    E[−log p_{Y^S}(X)]  = Σ_k s_k ℓ(N_{k−1})                                    negative log-likelihood
+    E KL(p ‖ p_{Y^S})   = Σ_k s_k ℓ(N_{k−1}) − H(X) = Σ_i d_i r_i               expected KL
+
+where `ℓ` is the loss curve, `d` its drops and `r` the schedule's overhang. The expectation is over the sets `S`,
+*outside* the divergence: this is what the paper bounds. The divergence of the mixture law, `KL(p ‖ E_S p_{Y^S})`, is
+another quantity, no larger; for small distributions `unmask.law` computes both by enumeration.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import check
+from unmask.curve import Curve
+from unmask.gauge import guarantee
+from unmask.size.base import Blind
+
+_SIZES_AT_ONCE = 1 << 23
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A Monte-Carlo mean with its standard error."""
+
+    mean: float
+    standard_error: float
+    draws: int
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> "Estimate":
+        values = np.asarray(values, dtype=np.float64)
+        return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
+
+
+def expected_kl(size: Blind, curve: Curve) -> float:
+    """Exact `E_S KL(p ‖ p_{Y^S}) = Σ_i d_i r_i`, in nats.
+
+    Example:
+        >>> from unmask import size
+        >>> from unmask.distribution import ReedSolomon
+        >>> round(expected_kl(size.TC(50), ReedSolomon(2000, 1995, 2048).curve()), 3)
+        3.677
+    """
+    return float(curve.drops @ size.overhang(curve.length))
+
+
+def expected_nll(size: Blind, curve: Curve) -> float:
+    """Exact negative log-likelihood `H(X) + E KL` of the sampler, in nats per sequence."""
+    return curve.entropy + expected_kl(size, curve)
+
+
+def sampled_kl(
+    size: Blind,
+    curves: list[Curve],
+    draws: int,
+    *,
+    rng: np.random.Generator,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[Estimate]:
+    """Monte-Carlo estimates of the expected KL on several curves of one length, from the same draws of the sizes.
+
+    Arguments:
+        size: The schedule.
+        curves: Curves of the same length.
+        draws: Number of independent size sequences, at least 2.
+        rng: Source of randomness.
+        progress: Called with the number of draws finished since the last call.
+    """
+    draws = check.integer("draws", draws, least=2)
+    length = curves[0].length
+    if any(curve.length != length for curve in curves):
+        raise ValueError("Argument 'curves' must hold curves of one length.")
+    values = np.empty((len(curves), draws))
+    rows = max(1, _SIZES_AT_ONCE // size.steps)
+    for start in range(0, draws, rows):
+        sizes = size.draw(length, rng=rng, count=min(rows, draws - start))
+        stop = start + sizes.shape[0]
+        for index, curve in enumerate(curves):
+            values[index, start:stop] = likelihoods(sizes, curve) - curve.entropy
+        progress(stop - start)
+    return [Estimate.of(row) for row in values]
+
+
+def likelihoods(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
+    """`Σ_k s_k ℓ(N_{k−1})` of each row of `sizes`, shape `(count, steps)`."""
+    sizes = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
+    if np.any(sizes.sum(axis=1) != curve.length):
+        raise ValueError(f"Argument 'sizes' must sum to the length {curve.length} of the curve in every row.")
+    return _likelihoods(sizes, np.append(curve.loss, 0.0))
+
+
+@njit(cache=True)
+def _likelihoods(sizes, loss):
+    result = np.zeros(sizes.shape[0])
+    for row in range(sizes.shape[0]):
+        revealed = 0
+        for step in range(sizes.shape[1]):
+            result[row] += sizes[row, step] * loss[revealed]
+            revealed += sizes[row, step]
+    return result
+
+
+def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) -> int:
+    """The smallest number of steps whose exact expected KL is at most `target`.
+
+    Arguments:
+        family: Makes the schedule with a given number of steps, such as `size.TC`.
+        curve: The loss curve of the data.
+        target: Error in nats, at least 0. One token at a time always reaches 0.
+
+    Example:
+        >>> from unmask import size
+        >>> from unmask.distribution import ReedSolomon
+        >>> fewest_steps(size.TC, ReedSolomon(2000, 1995, 2048).curve(), 0.1)
+        698
+    """
+    return _first(family, curve.length, lambda size: expected_kl(size, curve), target)
+
+
+def fewest_steps_guaranteed(family: Callable[[int], Blind], gauge: ArrayLike, dependence: float, target: float) -> int:
+    """The smallest number of steps that guarantees `target` for every distribution with that dependence.
+
+    Arguments:
+        family: Makes the schedule with a given number of steps.
+        gauge: The gauge of the dependence measure (`unmask.gauge`), one number per rank `1 … L−1`.
+        dependence: Value of that measure in nats.
+        target: Error in nats, at least 0.
+    """
+    gauge = np.asarray(gauge, dtype=np.float64)
+    dependence = check.real("dependence", dependence, least=0.0)
+    length = gauge.size + 1
+    return _first(family, length, lambda size: dependence * guarantee(size.overhang(length), gauge), target)
+
+
+def _first(family: Callable[[int], Blind], length: int, error: Callable[[Blind], float], target: float) -> int:
+    target = check.real("target", target, least=0.0)
+    if not family(1).monotone:
+        # Fixed sizes can lose by an extra step, so that only a scan finds the first that meets the target.
+        return next((k for k in range(1, length) if error(family(k)) <= target), length)
+    low, high = 0, length  # `length` steps make no error
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if error(family(middle)) <= target else (middle, high)
+    return high
