@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 
 from unmask import check
 
+_TOGETHER = 256
+
 
 @dataclass(frozen=True)
 class Scheme:
@@ -113,7 +115,11 @@ class CoefficientTable:
     def draw(self, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
         """`count` independent draws of the sizes, shape `(count, steps)`."""
         sizes = np.empty((check.integer("count", count, least=0), self.steps), dtype=np.int64)
-        _walk(self.coefficients, self.scheme.offset, self.scheme.slope, rng, sizes)
+        # A few hundred schedules at a time, level by level: the level and the sizes then stay in cache.
+        for start in range(0, sizes.shape[0], _TOGETHER):
+            part = sizes[start : start + _TOGETHER]
+            uniform = rng.random((part.shape[0], self.steps - 1))
+            _walk(self.coefficients, self.scheme.offset, self.scheme.slope, uniform, part)
         return sizes
 
     def law(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -155,29 +161,26 @@ def _fill(table, offset, slope):
 
 
 @njit(cache=True)
-def _walk(table, offset, slope, rng, sizes):
+def _walk(table, offset, slope, uniform, sizes):
     """Draw by inverse transform: walk the weights until they pass a uniform share of their sum."""
     steps, width = table.shape
-    for row in range(sizes.shape[0]):
-        slack = width - 1
-        for k in range(steps, 1, -1):
-            previous = table[k - 2]
-            m = k + slack
+    slack = np.full(sizes.shape[0], width - 1)
+    for k in range(steps, 1, -1):
+        previous, level = table[k - 2], table[k - 1]
+        for row in range(sizes.shape[0]):
+            j = slack[row]
             # Ψ(k, m) from the paper's own formula for f: no sum is needed.
-            total = (1.0 + (offset + slope * (m - 2)) * previous[slack]) / (1.0 - slope * table[k - 1, slack])
-            threshold = rng.random() * total
-            weight, passed, size = 1.0, 1.0, 1
-            while passed < threshold and size <= slack:
-                left = m - size
-                j = left - (k - 1)
-                weight *= (
-                    (offset + slope * left) * previous[j] / (1.0 + (offset + slope * (left - 2)) * previous[j - 1])
-                )
+            total = (1.0 + (offset + slope * (k + j - 2)) * previous[j]) / (1.0 - slope * level[j])
+            threshold = uniform[row, steps - k] * total
+            weight, passed = 1.0, 1.0
+            while passed < threshold and j > 0:
+                a = offset + slope * (k + j - 1)
+                weight *= a * previous[j] / (1.0 + (a - 2 * slope) * previous[j - 1])
                 passed += weight
-                size += 1
-            sizes[row, steps - k] = size
-            slack -= size - 1
-        sizes[row, steps - 1] = slack + 1
+                j -= 1
+            sizes[row, steps - k] = slack[row] - j + 1
+            slack[row] = j
+    sizes[:, steps - 1] = slack + 1
 
 
 @njit(cache=True)

@@ -1,0 +1,33 @@
+# The two commands of the README are `make demo` and `make test`; each sets up its own environment first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench reproduce build clean
+
+demo: .venv/ready      ## the first minute: schedules on three distributions, and a figure
+	$(BIN)/unmask demo
+
+test: .venv/ready      ## every test, on all cores
+	$(BIN)/python -m pytest -n auto --doctest-modules src/unmask tests
+
+check: .venv/ready     ## lint, format, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
+	$(BIN)/python benchmarks/core.py
+
+reproduce: .venv/ready ## the paper's three figures at full size, into figures/
+	$(BIN)/unmask reproduce --output figures
+
+build: .venv/ready     ## wheel and source distribution, into dist/
+	$(BIN)/python -m build
+
+clean:                 ## remove everything that the other targets made
+	rm -rf .venv dist figures .pytest_cache .ruff_cache .hypothesis
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[plot,dev]"
+	touch $@

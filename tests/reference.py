@@ -1,0 +1,99 @@
+"""Slow, literal rewrites that the tests compare the library with. Nothing here imports it."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+
+def paper_coefficients(length, first, factor, update, number=Decimal, digits=60):
+    """`f(K, L')` for all `1 ≤ K ≤ L' ≤ length` by the paper's formulas as printed, in `number` arithmetic.
+
+    `first(m)` is `f(1, m)`; `factor(m, f, g)` the ratio in the weights with `f = f(K−1, m)` and `g = f(K−1, m−1)`;
+    `update(m, g, total)` the new coefficient from `g = f(K−1, m−1)` and `total = Ψ(K, m)`.
+    """
+    with localcontext() as context:
+        context.prec = digits
+        table = {(1, m): first(m) for m in range(1, length + 1)}
+        for k in range(2, length + 1):
+            total = number(1)
+            table[k, k] = update(k, table[k - 1, k - 1], total)
+            for m in range(k + 1, length + 1):
+                total = 1 + factor(m - 1, table[k - 1, m - 1], table[k - 1, m - 2]) * total
+                table[k, m] = update(m, table[k - 1, m - 1], total)
+        return table
+
+
+def paper_tc(length, number=Decimal):
+    """The TC-adaptive scheme, equations (7) to (9) of the paper."""
+    return paper_coefficients(
+        length,
+        first=lambda m: number(0 if m == 1 else 1),
+        factor=lambda m, f, g: m * f / (1 + (m - 2) * g),
+        update=lambda m, g, total: 1 - (1 + (m - 2) * g) / total,
+        number=number,
+    )
+
+
+def paper_dtc(length, number=Decimal):
+    """The DTC-adaptive scheme, equations (10) to (13) of the paper."""
+    return paper_coefficients(
+        length,
+        first=lambda m: number(m - 1) / number(length - m + 1),
+        factor=lambda m, f, g: (length - m) * f / (1 + (length - m + 2) * g),
+        update=lambda m, g, total: -1 + (1 + (length - m + 2) * g) / total,
+        number=number,
+    )
+
+
+def paper_size_law(table, factor, steps, length):
+    """`{sizes: probability}` of the framework: recurse on the first batch exactly as it is described."""
+    if steps == 1:
+        return {(length,): Fraction(1)}
+    weights = [Fraction(1)]
+    for size in range(2, length - steps + 2):
+        m = length - size + 1
+        weights.append(weights[-1] * factor(m, table[steps - 1, m], table[steps - 1, m - 1]))
+    total = sum(weights)
+    law = {}
+    for size, weight in enumerate(weights, start=1):
+        for rest, chance in paper_size_law(table, factor, steps - 1, length - size).items():
+            law[size, *rest] = weight / total * chance
+    return law
+
+
+def cut_design_law(odds, steps):
+    """`{sizes: probability}` of the design `P(cuts = B) ∝ Π odds_j` over `j = 1 … L−1`, as fractions."""
+    length = len(odds) + 1
+    law = {}
+    for cuts in combinations(range(1, length), steps - 1):
+        weight = Fraction(1)
+        for cut in cuts:
+            weight *= odds[cut - 1]
+        ends = (0, *cuts, length)
+        law[tuple(b - a for a, b in pairwise(ends))] = weight
+    total = sum(law.values())
+    return {sizes: weight / total for sizes, weight in law.items()}
+
+
+def stirling_first_kind(n):
+    """Row `n` of the unsigned Stirling numbers of the first kind: permutations of `n` items by number of cycles."""
+    row = [1]
+    for m in range(n):
+        row = [(row[k - 1] if k else 0) + (m * row[k] if k < len(row) else 0) for k in range(len(row) + 1)]
+    return row
+
+
+def law_moments(law, length, steps):
+    """Cut probabilities, mean sizes and overhang of an enumerated law of sizes."""
+    cut, mean, overhang = [0.0] * (length - 1), [0.0] * steps, [0.0] * (length - 1)
+    for sizes, chance in law.items():
+        chance, revealed, ends = float(chance), 0, []
+        for step, size in enumerate(sizes):
+            mean[step] += chance * size
+            revealed += size
+            ends += [revealed] * size
+            if size and revealed < length:
+                cut[revealed - 1] += chance
+        for rank in range(1, length):
+            overhang[rank - 1] += chance * (ends[rank - 1] - rank)
+    return cut, mean, overhang

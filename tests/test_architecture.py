@@ -1,0 +1,69 @@
+"""The shape of the code base: levels of imports, module sizes, a light core."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "unmask"
+
+# A module imports only from its own level or below.
+LEVELS = {
+    "check": 0,
+    "curve": 1, "information": 1, "distribution": 1,
+    "gauge": 2, "size": 2, "sets": 2,
+    "bounds": 3, "evaluate": 3, "law": 3,
+    "objective": 4,
+    "reproduce": 5,
+    "plot": 6,
+    "cli": 7,
+}  # fmt: skip
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(path):
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return parts[0]
+
+
+def imported_parts(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "unmask":
+            names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
+            yield from names
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("unmask."))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_modules_import_only_from_their_own_level_or_below(path):
+    if path.name == "__init__.py" and path.parent == SOURCE:
+        return
+    level = LEVELS[part_of(path)]
+    for name in imported_parts(path):
+        if name not in LEVELS:
+            continue  # a name of the package itself, such as its version
+        assert LEVELS[name] <= level, f"{path.name} (level {level}) imports {name} (level {LEVELS[name]})"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_modules_stay_under_400_lines(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
+def test_importing_the_library_needs_neither_plots_nor_fields_nor_torch():
+    code = (
+        "import sys, unmask, unmask.size, unmask.distribution, unmask.evaluate, unmask.bounds; "
+        "print([m for m in ('matplotlib', 'galois', 'torch') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_randomness_is_always_an_argument():
+    for path in MODULES:
+        text = path.read_text()
+        assert "np.random.seed" not in text
+        assert "np.random.rand" not in text

@@ -1,0 +1,52 @@
+"""The sentences that answer bad arguments."""
+
+import numpy as np
+import pytest
+
+from unmask import check
+from unmask.curve import Curve
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda: check.integer("steps", 0, least=1), ValueError, "Argument 'steps' must be at least 1, not 0."),
+        (lambda: check.integer("steps", 9, most=4), ValueError, "Argument 'steps' must be at most 4, not 9."),
+        (lambda: check.integer("steps", 1.0), TypeError, "Argument 'steps' must be an integer, not 1.0."),
+        (lambda: check.integer("steps", True), TypeError, "Argument 'steps' must be an integer, not True."),
+        (lambda: check.integer("steps", "3"), TypeError, "Argument 'steps' must be an integer, not '3'."),
+        (lambda: check.real("target", "x"), TypeError, "Argument 'target' must be a number, not 'x'."),
+        (lambda: check.real("target", np.nan), ValueError, "Argument 'target' must be finite, not nan."),
+        (lambda: check.real("target", -1, least=0), ValueError, "Argument 'target' must be at least 0, not -1."),
+        (lambda: check.real("target", 0, above=0), ValueError, "Argument 'target' must be greater than 0, not 0."),
+        (
+            lambda: check.known("size", "evn", ["even", "tc"]),
+            ValueError,
+            "Argument 'size' must be a known name, not 'evn'. Did you mean 'even'?",
+        ),
+        (
+            lambda: check.known("size", "zzz", ["even", "tc"]),
+            ValueError,
+            "Argument 'size' must be a known name, not 'zzz'. Choose from even, tc.",
+        ),
+        (
+            lambda: check.probabilities("weights", [0.5, 0.4]),
+            ValueError,
+            "Argument 'weights' must sum to 1, not to a value 0.1 away from it.",
+        ),
+        (
+            lambda: Curve([1.0, 2.0]),
+            ValueError,
+            "Argument 'loss' must not increase, but it rises by 1 from 0 to 1 visible tokens.",
+        ),
+        (lambda: Curve([]), ValueError, "Argument 'loss' must be a list of at least one finite number."),
+    ],
+)
+def test_bad_arguments_get_one_sentence(call, error, sentence):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value) == sentence
+
+
+def test_numpy_integers_are_integers():
+    assert check.integer("steps", np.int32(4)) == 4

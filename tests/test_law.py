@@ -1,0 +1,122 @@
+"""The enumerated law of the sampler against the fast formulas, and the two divergences."""
+
+import numpy as np
+import pytest
+
+from unmask import size
+from unmask.distribution import LatentParity, Markov, Parity, Table
+from unmask.evaluate import expected_kl
+from unmask.law import output_law
+from unmask.objective import objective, prediction_error, sampled_prediction_error
+
+FAMILIES = [size.Even, size.Ceil, size.Cosine, size.LogLinear, size.ChenTC, size.Offset, size.TC, size.DTC]
+
+
+def random_table(seed, length=4, vocab=2, sparse=False):
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(vocab**length, 0.4))
+    if sparse:
+        weights[rng.random(weights.size) < 0.4] = 0.0
+    return Table((weights / weights.sum()).reshape((vocab,) * length))
+
+
+def tempered(distribution, power):
+    """A wrong predictor: the true marginals, flattened and mixed with a little of everything."""
+
+    def predictor(tokens, masked):
+        p = distribution.marginals(tokens, masked) ** power + 0.01
+        return p / p.sum(axis=-1, keepdims=True)
+
+    return predictor
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_expected_kl_matches_enumeration_of_everything_the_sampler_does(family, sparse):
+    table = random_table(1, sparse=sparse)
+    for steps in range(1, 5):
+        law = output_law(table.marginals, family(steps), table.probabilities)
+        assert np.isclose(law.output.sum(), 1)
+        assert np.isclose(law.expected_kl, expected_kl(family(steps), table.curve()), atol=1e-10)
+        assert law.mixture_kl <= law.expected_kl + 1e-12
+
+
+@pytest.mark.parametrize("distribution", [Parity(5), LatentParity(3), Markov.sticky(2, 0.8, 5)])
+def test_expected_kl_matches_enumeration_for_structured_distributions(distribution):
+    joint = Table.of(distribution).probabilities
+    for family in (size.Even, size.TC, size.DTC):
+        law = output_law(distribution.marginals, family(2), joint)
+        assert np.isclose(law.expected_kl, expected_kl(family(2), distribution.curve()), atol=1e-10)
+
+
+def test_the_mixture_law_can_be_strictly_closer_than_each_of_its_parts():
+    law = output_law(Parity(4).marginals, size.Even(2), Table.of(Parity(4)).probabilities)
+    assert law.mixture_kl <= law.expected_kl
+    table = random_table(3, length=3, vocab=3)
+    law = output_law(table.marginals, size.TC(2), table.probabilities)
+    assert law.mixture_kl < law.expected_kl - 1e-4
+
+
+def test_one_token_at_a_time_reproduces_the_distribution():
+    table = random_table(4, sparse=True)
+    law = output_law(table.marginals, size.Even(4), table.probabilities)
+    np.testing.assert_allclose(law.output, table.probabilities, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_prediction_error_is_what_a_wrong_predictor_adds(family, steps):
+    """Decoupling: E KL of the real sampler − E KL of the ideal one = ε_pred(π), by enumeration of both sides."""
+    table = random_table(5, length=4, vocab=2)
+    predictor = tempered(table, 0.5)
+    real = output_law(predictor, family(steps), table.probabilities).expected_kl
+    ideal = output_law(table.marginals, family(steps), table.probabilities).expected_kl
+    error = prediction_error(predictor, table, family(steps))
+    assert error > 0
+    assert np.isclose(real - ideal, error, atol=1e-10)
+
+
+def test_the_objective_is_maximised_by_the_true_marginals():
+    table = random_table(6)
+    best = objective(table.marginals, table, size.TC(2))
+    assert all(objective(tempered(table, power), table, size.TC(2)) < best for power in (0.3, 0.8, 1.5))
+
+
+def test_the_objective_of_the_true_marginals_is_the_negative_likelihood():
+    """J(p*) = −Σ_n v_n ℓ(n)."""
+    table = random_table(7)
+    for schedule in (size.Even(2), size.TC(3), size.LogLinear(3)):
+        expected = -schedule.batch_mass(4) @ table.curve().loss
+        assert np.isclose(objective(table.marginals, table, schedule), expected, atol=1e-10)
+
+
+def test_the_estimated_prediction_error_agrees_with_the_exact_one():
+    """Within 5 standard errors (failure under 1e-6), fixed seed."""
+    table = random_table(8, length=5)
+    for schedule in (size.Even(3), size.DTC(2), size.LogLinear(4)):
+        predictor = tempered(table, 0.7)
+        exact = prediction_error(predictor, table, schedule)
+        estimate = sampled_prediction_error(predictor, table, schedule, 20_000, rng=np.random.default_rng(4))
+        assert abs(estimate.mean - exact) < 5 * estimate.standard_error
+
+
+def test_a_predictor_that_excludes_the_truth_has_infinite_error():
+    table = random_table(9, length=3)
+
+    def certain(tokens, masked):
+        result = np.zeros((*tokens.shape, 2))
+        result[..., 0] = 1.0
+        return result
+
+    assert prediction_error(certain, table, size.Even(2)) == np.inf
+    assert output_law(certain, size.Even(2), table.probabilities).expected_kl == np.inf
+
+
+def test_too_much_to_enumerate_is_refused():
+    with pytest.raises(ValueError, match="small enough to enumerate, not 2\\^14 sequences"):
+        output_law(lambda t, m: t, size.Even(7), np.full((2,) * 14, 2.0**-14))
+
+
+def test_a_predictor_of_the_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match="must return the shape \\(8, 3, 2\\), not \\(8, 3\\)"):
+        output_law(lambda t, m: t, size.Even(2), np.full((2, 2, 2), 0.125))
