@@ -64,8 +64,6 @@ class Distribution(ABC):
         # Masked positions may hold anything (a mask id beyond the vocabulary, for one), so blank them first.
         given = np.atleast_2d(np.asarray(tokens))
         if given.shape != hidden.shape:
-            raise ValueError(
-                f"Argument 'masked' must have the shape of 'tokens', {given.shape}, not {hidden.shape}."
-            )
+            raise ValueError(f"Argument 'masked' must have the shape of 'tokens', {given.shape}, not {hidden.shape}.")
         given = check.tokens("tokens", np.where(hidden, 0, given), length=self.length, vocab=self.vocab)
         return given, hidden

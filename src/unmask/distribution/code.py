@@ -7,19 +7,17 @@ of the generator's columns in `A`:
 
     H(X_A) = r(A) log q          H(X_i | X_A) = log q or 0
 
-so a masked token is either uniform or determined, and `d_i log q`-sized drops sit where the rank stops
-growing. Two extremes matter:
+so a masked token is either uniform or determined, and the loss drops where the rank stops growing. Two
+extremes matter:
 
 * **Reed–Solomon** codes (evaluations of polynomials of degree below `d`) are maximum distance separable: any
-`d`
-  tokens are independent, and determine all others. The loss curve is a single step at `n = d`, so these codes
-  are the extreme points of all loss curves, and a schedule is only as good as its worst code:
-  `TC = (L−d) log q`, `DTC = d log q`.
-* **Parity** is the case `d = L−1` at any field: the smallest nonzero TC, `log q`, and a DTC of `(L−1) log q`.
+  `d` tokens are independent, and they determine all others. The loss curve is a single step at `n = d`. Every
+  loss curve is a positive combination of such steps, so a guarantee that holds for these codes holds for all
+  distributions. `TC = (L−d) log q`, `DTC = d log q`.
+* **Parity** is the case `d = L−1`, over any field and at any length: `TC = log q`, `DTC = (L−1) log q`.
 
-All three kinds of code answer one question, `_reading(revealed)`: which of the revealed tokens are free,
-which positions do they determine, and by which linear map. Marginals, probabilities and draws follow from
-that.
+Every code answers one question, `_reading(revealed)`: which of the revealed tokens are free, which positions
+they determine, and by which linear map. Marginals, probabilities and draws follow from that.
 
 References:
     Reed and Solomon, "Polynomial codes over certain finite fields" (1960).
@@ -197,8 +195,9 @@ class Parity(Code):
 
     Example:
         >>> curve = Parity(1000).curve()
-        >>> round(curve.total_correlation / math.log(2), 9), round(curve.dual_total_correlation / math.log(2),
-        9) (1.0, 999.0)
+        >>> bit = math.log(2)
+        >>> round(curve.total_correlation / bit, 9), round(curve.dual_total_correlation / bit, 9)
+        (1.0, 999.0)
         >>> Parity(3).marginals([1, 0, 0], [False, False, True])[0, 2].tolist()
         [0.0, 1.0]
     """

@@ -38,7 +38,8 @@ class CurveEstimate:
     Arguments:
         curve: The estimate made non-increasing by isotonic regression.
         loss: The raw means, which are unbiased, shape `(length,)`.
-        standard_error: The standard error of each raw mean, shape `(length,)`.
+        standard_error: The standard error of each raw mean, shape `(length,)`, estimated from the spread of the
+            draws; zero says that they all agreed, not that the mean is exact.
         draws: How many independent draws were averaged.
     """
 

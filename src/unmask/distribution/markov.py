@@ -75,9 +75,7 @@ class Markov(Distribution):
     def __init__(self, transition: ArrayLike, length: int):
         matrix = np.array(transition, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(
-                f"Argument 'transition' must be a square matrix, not an array of {matrix.shape}."
-            )
+            raise ValueError(f"Argument 'transition' must be a square matrix, not an array of {matrix.shape}.")
         check.probabilities("transition", matrix)
         length = check.integer("length", length, least=1)
         stationary = _stationary(matrix)

@@ -16,11 +16,11 @@ counts `c` of the visible tokens only. With `P(c)` the probability of these coun
 over `C(n+V−1, V−1)` count vectors: no cancellation, and polynomial in the length.
 
 `LatentParity` adds a parity check to one shared bit. Its TC and DTC are both of the order of its length, yet
-each of its two drops sits at an end of the curve, where a schedule that is careful at both ends pays nothing.
+its two drops sit at the two ends of the curve, so a schedule that is careful at both ends pays little.
 
 References:
-    Austin, "Multi-variate correlation and mixtures of product measures" (2018): small DTC means few
-    components. Dmitriev, Huang and Wei (2026): distributions that TC and DTC overrate.
+    Austin, "Multi-variate correlation and mixtures of product measures" (2018): what a small DTC means.
+    Dmitriev, Huang and Wei (2026): distributions that TC and DTC overrate.
 """
 
 import math
@@ -74,9 +74,7 @@ class Mixture(Distribution):
         chances = np.array(weights, dtype=np.float64)
         laws = np.array(components, dtype=np.float64)
         if chances.ndim != 1:
-            raise ValueError(
-                f"Argument 'weights' must be a list of numbers, not an array of {chances.shape}."
-            )
+            raise ValueError(f"Argument 'weights' must be a list of numbers, not an array of {chances.shape}.")
         if laws.ndim not in (2, 3) or laws.shape[0] != chances.size:
             raise ValueError(
                 f"Argument 'components' must have the shape ({chances.size}, length, vocab) or "
@@ -202,7 +200,7 @@ class LatentParity(Distribution):
 
     `Z` is one fair bit and `B` is uniform over the words of even parity. The first token revealed gives `Z`
     away and the last is determined: for `L ≥ 3`, `TC = DTC = L log 2`, while `Σ_i d_i min(i, L−i) = 2 log 2`
-    whatever `L`.
+    whatever `L`. A single token is the shared bit alone, and `ℓ(0) = log 2`.
 
     Arguments:
         length: The number of tokens `L`; the vocabulary is 4.
@@ -215,8 +213,9 @@ class LatentParity(Distribution):
 
     Example:
         >>> curve = LatentParity(100).curve()
-        >>> round(curve.total_correlation / math.log(2), 9), round(curve.dual_total_correlation / math.log(2),
-        9) (100.0, 100.0)
+        >>> bit = math.log(2)
+        >>> round(curve.total_correlation / bit, 9), round(curve.dual_total_correlation / bit, 9)
+        (100.0, 100.0)
         >>> LatentParity(3).marginals([3, 2, 0], [False, False, True])[0, 2].tolist()
         [0.0, 0.0, 0.0, 1.0]
     """

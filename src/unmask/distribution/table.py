@@ -109,7 +109,7 @@ class Table(Distribution):
         """The exact loss curve, from the entropies of all margins.
 
         Returns:
-            The curve; its values are differences of entropies, exact to about `1e-14`.
+            The curve; its values are differences of entropies, exact to about `1e-13`.
 
         Raises:
             ValueError: if `(vocab + 1) ** length` exceeds `2^31`, more than a minute of work.
@@ -146,9 +146,7 @@ class Table(Distribution):
         """
         chosen = [check.integer("positions", i, least=0, most=self.length - 1) for i in positions]
         if not chosen or len(set(chosen)) < len(chosen):
-            raise ValueError(
-                f"Argument 'positions' must hold distinct positions, at least one, not {chosen}."
-            )
+            raise ValueError(f"Argument 'positions' must hold distinct positions, at least one, not {chosen}.")
         others = tuple(i for i in range(self.length) if i not in chosen)
         return Table(self.probabilities.sum(axis=others).transpose(np.argsort(np.argsort(chosen)).tolist()))
 
