@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from families import FAMILIES
 from unmask import gauge, size
 from unmask.curve import Curve
 from unmask.distribution import Markov, Parity, ReedSolomon
@@ -17,9 +18,6 @@ from unmask.evaluate import (
     sampled_kl,
 )
 
-FAMILIES = [
-    size.Even, size.Ceil, size.Cosine, size.LogLinear, size.ChenTC, size.ChenDTC, size.Offset, size.TC, size.DTC,
-]  # fmt: skip
 curves = st.lists(st.floats(0, 5), min_size=1, max_size=12).map(lambda drops: Curve(np.cumsum(drops)[::-1]))
 
 

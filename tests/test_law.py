@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
+from families import FAMILIES
 from unmask import size
 from unmask.distribution import LatentParity, Markov, Parity, Table
 from unmask.evaluate import expected_kl
 from unmask.law import output_law
 from unmask.objective import objective, prediction_error, sampled_prediction_error
-
-FAMILIES = [size.Even, size.Ceil, size.Cosine, size.LogLinear, size.ChenTC, size.Offset, size.TC, size.DTC]
 
 
 def random_table(seed, length=4, vocab=2, sparse=False):

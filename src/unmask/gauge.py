@@ -13,6 +13,8 @@ measure `Σ d_i g_i`:
 (the third bounds a quantity below both TC and DTC). The best factor `c` is the largest ratio `r_i / g_i`.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -37,6 +39,34 @@ def both(length: int) -> NDArray[np.float64]:
 def total(length: int) -> NDArray[np.float64]:
     """`g_i = L`, `i = 1 … L−1`."""
     return np.full(dtc(length).size, float(length))
+
+
+@dataclass(frozen=True, eq=False)
+class Vector:
+    """A gauge of your own: positive numbers `g_1 … g_{L−1}` for one length."""
+
+    values: NDArray[np.float64]
+
+    def __init__(self, values: ArrayLike):
+        object.__setattr__(self, "values", positive(values))
+
+    def __call__(self, length: int) -> NDArray[np.float64]:
+        if length != self.values.size + 1:
+            raise ValueError(
+                f"Argument 'length' must be {self.values.size + 1} for a gauge of {self.values.size} numbers, "
+                f"not {length}."
+            )
+        return self.values
+
+
+def positive(values: ArrayLike) -> NDArray[np.float64]:
+    """Return `values` as an array if they are positive finite numbers in one dimension."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(array <= 0):
+        raise ValueError(
+            "Argument 'values' must be a list of positive finite numbers, one for each rank from 1 to L-1."
+        )
+    return array
 
 
 def guarantee(overhang: ArrayLike, gauge: ArrayLike) -> float:

@@ -3,6 +3,8 @@
 from unmask.size.base import Blind, Planned
 from unmask.size.dependence import DTC, TC
 from unmask.size.loglinear import LogLinear
+from unmask.size.minimax import Minimax, Universal
+from unmask.size.optimal import Logit, Optimal, OptimalTable, Paths, SquareRoot, best_paths
 from unmask.size.planned import Ceil, ChenDTC, ChenTC, Cosine, Even, Explicit, chen_sizes, chen_zeta
 from unmask.size.poisson import ConditionalPoisson
 from unmask.size.recursion import CoefficientTable, Scheme, dtc_scheme, tc_scheme
@@ -21,10 +23,18 @@ __all__ = [
     "Even",
     "Explicit",
     "LogLinear",
+    "Logit",
+    "Minimax",
     "Offset",
+    "Optimal",
+    "OptimalTable",
+    "Paths",
     "Planned",
     "Scheme",
+    "SquareRoot",
     "Systematic",
+    "Universal",
+    "best_paths",
     "chen_sizes",
     "chen_zeta",
     "dtc_scheme",

@@ -5,9 +5,10 @@ the sizes `s_1 … s_K` matters. Write `N_k = s_1 + … + s_k`; the values `N_1 
 schedule that does not look at predictions is a *sampling design over cut positions* `1 … L−1`:
 
     fixed cuts            even, ceil, cosine, explicit, Chen–Cong–Li       `unmask.size.planned`
+                          the optimum for a known curve                    `unmask.size.optimal`
     multinomial           log-linear (ancestral sampling)                  `unmask.size.loglinear`
     conditional Poisson   the paper's π_tc and π_dtc                       `unmask.size.dependence`
-    systematic            equal spacing at a random phase                  `unmask.size.systematic`
+    systematic            equal spacing at a random phase, logit, minimax  `unmask.size.systematic`, `.minimax`
 
 Its law enters every expected error only through the **overhang**
 

@@ -72,10 +72,7 @@ class Cosine(Planned):
         steps, length = check.steps_and_length(self.steps, length)
         step = np.arange(steps + 1)
         ends = length - np.floor(length * np.cos(np.pi / 2 * step / steps)).astype(np.int64)
-        # At least one token per step: N_k − k may not decrease, nor exceed what leaves one for each later step.
-        ends = np.maximum.accumulate(ends - step) + step
-        ends = np.minimum(ends, length - (steps - step))
-        return np.diff(ends)
+        return np.diff(at_least_one(ends, length))
 
 
 @dataclass(frozen=True)
@@ -131,6 +128,14 @@ class ChenDTC(Planned):
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         return _fit_chen(length, steps)[::-1].copy()
+
+
+def at_least_one(ends: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """The nearest increasing ends `0 = N_0 < … < N_K = length` to the wanted ones."""
+    step = np.arange(ends.size)
+    # N_k − k may not decrease, nor exceed what leaves one token for each later step.
+    ends = np.maximum.accumulate(ends - step) + step
+    return np.minimum(ends, length - (ends.size - 1 - step))
 
 
 def chen_zeta(dependence: float, target: float) -> int:

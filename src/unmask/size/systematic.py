@@ -9,12 +9,14 @@ has its probability `b_j`, and two cuts never fall within a stretch whose probab
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from unmask import check
 from unmask.size.base import Blind, as_sizes
@@ -27,9 +29,21 @@ class Systematic(Blind):
     def cut_probabilities(self, length: int) -> NDArray[np.float64]: ...
 
     def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
-        count = check.integer("count", count, least=0)
+        return self.sizes_at(length, rng.random(check.integer("count", count, least=0)))
+
+    def draw_stratified(self, length: int, *, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+        """As `draw`, with the phases of the rows spread evenly: `U_b = U + b/count` modulo 1.
+
+        Each row has exactly the law of a single draw, because `U` is uniform on the whole circle; averages over rows
+        vary less. (With `U_b = (b + U)/count` instead, row `b` would see only its own stretch of phases.)
+        """
+        count = check.integer("count", count, least=1)
+        return self.sizes_at(length, (rng.random() + np.arange(count) / count) % 1.0)
+
+    def sizes_at(self, length: int, phases: ArrayLike) -> NDArray[np.int64]:
+        """The sizes for given phases in `[0, 1)`, shape `(len(phases), steps)`."""
         running = self._running(length)
-        marks = rng.random((count, 1)) + np.arange(self.steps - 1)
+        marks = np.asarray(phases, dtype=np.float64)[:, None] + np.arange(self.steps - 1)
         cuts = np.searchsorted(running, marks.ravel(), side="right").reshape(marks.shape)
         return np.diff(cuts, axis=1, prepend=0, append=length).astype(np.int64)
 
@@ -64,26 +78,33 @@ class Systematic(Blind):
         return np.minimum(running, self.steps - 1)
 
 
+def root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a continuous function changes sign between `low` and `high`, to the last digits."""
+    return float(brentq(function, low, high, xtol=1e-15))  # pyright: ignore[reportArgumentType]
+
+
 @njit(cache=True)
-def _window_sums(cut: NDArray[np.float64]) -> NDArray[np.float64]:
+def _window_sums(cut):
     """`Σ_m (1 − b_i − … − b_{i+m})_+` for every `i`.
 
     The terms that count form a window `[i, end)` whose far end only moves up, so its sum is carried along: `O(L)`.
-    Going to the next `i` drops the first term, `1 − b_i`, and raises each of the others by `b_i`.
+    Going to the next `i` drops the first term, `1 − b_i`, and raises each of the others by `b_i`. Once the window has
+    moved past its old self, the sum is taken afresh, so that rounding errors do not travel further than a window.
     """
     result = np.zeros(cut.size)
-    end, mass, total = 0, 0.0, 0.0  # mass = Σ b over the window, total = the sum sought
+    end, mass, total, renew = 0, 0.0, 0.0, 0
     for i in range(cut.size):
+        if i >= renew:
+            end, mass, total = i, 0.0, 0.0
         while end < cut.size and mass + cut[end] < 1.0:
             mass += cut[end]
             total += 1.0 - mass
             end += 1
+        if i >= renew:
+            renew = end
         result[i] = max(total, 0.0)
-        if end > i:
-            total += (end - i) * cut[i] - 1.0
-            mass -= cut[i]
-        else:
-            end, mass, total = i + 1, 0.0, 0.0
+        total += (end - i) * cut[i] - 1.0
+        mass -= cut[i]
     return result
 
 

@@ -1,0 +1,233 @@
+"""The best schedule when the curve is known.
+
+For a known loss curve the best sizes are deterministic: the shortest path from `0` to `L` revealed tokens with `K`
+edges, where revealing the next `s` tokens with `n` visible costs `s · ℓ(n)`. Its length is the smallest negative
+log-likelihood that `K` steps can reach. The cost is Monge because `ℓ` does not increase, so the best predecessor of
+`m` grows with `m` and divide and conquer finds a whole level in `O(L log L)`; one run gives the optimum for every
+number of steps up to `K`.
+
+For an order that is not uniformly random (spread, comb, left to right) let `ℓ(n, j)` be the cross-entropy of the
+token of rank `j` when the first `n` of the order are visible. An edge from `n` to `m` then costs `ℓ(n, n+1) + … +
+ℓ(n, m)`, which has no Monge structure, and the shortest path takes `O(K L²)`.
+
+Two closed forms stand beside it: the square-root rule, the continuous limit `s ∝ 1/√(−ℓ')` for many steps on a smooth
+curve, and the logit schedule, which needs no curve: steps uniform in the log-odds of the revealed fraction.
+
+References:
+    Chen, Cong & Li, Optimal inference schedules for masked diffusion models, 2025 (the oracle schedule).
+    Lavenant & Zanella, Error bounds and optimal schedules for masked diffusions, 2025 (the square-root rule).
+    Dmitriev, Huang & Wei, Efficient sampling with discrete diffusion models, 2026 (log-odds time).
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import check
+from unmask.curve import Curve
+from unmask.size.base import Planned
+from unmask.size.planned import at_least_one
+from unmask.size.systematic import Systematic, root
+
+_CELLS = 1 << 28
+
+
+@dataclass(frozen=True)
+class Optimal(Planned):
+    """The sizes with the smallest expected error on `curve`.
+
+    Example:
+        On a Reed–Solomon code of dimension 3 of 5 tokens, two steps suffice: three free tokens, then the rest.
+
+        >>> Optimal(2, Curve([1.0, 1.0, 1.0, 0.0, 0.0])).sizes(5)
+        array([3, 2])
+    """
+
+    curve: Curve
+
+    monotone: ClassVar[bool] = True
+
+    def sizes(self, length: int) -> NDArray[np.int64]:
+        steps, length = check.steps_and_length(self.steps, length)
+        _same_length(length, self.curve.length, "curve")
+        return np.diff(best_paths(self.curve, steps).cuts(steps))
+
+
+@dataclass(frozen=True, eq=False)
+class OptimalTable(Planned):
+    """The sizes with the smallest negative log-likelihood for a table of losses under some blind order.
+
+    Arguments:
+        steps: The number of steps. table: Shape `(L, L)`; entry `[n, j−1]` is the loss of the token of rank `j` with
+        the first `n` visible. Entries with
+            `j ≤ n` are ignored.
+    """
+
+    table: NDArray[np.float64]
+
+    monotone: ClassVar[bool] = True
+
+    def __init__(self, steps: int, table: ArrayLike):
+        values = np.array(table, dtype=np.float64)
+        if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+            raise ValueError(f"Argument 'table' must be square, not of shape {values.shape}.")
+        if not np.all(np.isfinite(values[np.triu_indices(values.shape[0])])):
+            raise ValueError("Argument 'table' must hold finite numbers on and above its diagonal.")
+        object.__setattr__(self, "table", values)
+        super().__init__(steps)
+
+    def sizes(self, length: int) -> NDArray[np.int64]:
+        steps, length = check.steps_and_length(self.steps, length)
+        _same_length(length, self.table.shape[0], "table")
+        # reach[n, m] = cost of revealing ranks n+1 … m with n visible; below the diagonal nothing is revealed.
+        reach = np.cumsum(np.triu(self.table), axis=1)
+        costs, back = _table_levels(reach, steps)
+        return np.diff(Paths(costs, back).cuts(steps))
+
+
+@dataclass(frozen=True)
+class SquareRoot(Planned):
+    """Cuts that split the mass of `√(drop)` evenly: the many-step limit of `Optimal` on a smooth curve."""
+
+    curve: Curve
+
+    def sizes(self, length: int) -> NDArray[np.int64]:
+        steps, length = check.steps_and_length(self.steps, length)
+        _same_length(length, self.curve.length, "curve")
+        mass = np.concatenate([[0.0], np.cumsum(np.sqrt(self.curve.drops)), [0.0]])
+        mass[-1] = mass[-2]
+        if mass[-1] == 0.0:  # independent tokens: nothing to balance
+            mass = np.arange(length + 1.0)
+        wanted = mass[-1] * np.arange(steps + 1) / steps
+        return np.diff(at_least_one(np.interp(wanted, mass, np.arange(length + 1.0)).round().astype(np.int64), length))
+
+
+@dataclass(frozen=True)
+class Logit(Systematic):
+    """Steps uniform in the log-odds of the revealed fraction, at a random phase.
+
+    The cut probabilities follow the derivative of `log(j/(L−j))`,
+
+        b_j = min(1, a (1/j + 1/(L−j))),        Σ b = K−1.
+
+    References:
+        Dmitriev, Huang & Wei, Efficient sampling with discrete diffusion models, 2026.
+
+    Example:
+        >>> Logit(3).cut_probabilities(4).round(3)
+        array([0.727, 0.545, 0.727])
+    """
+
+    monotone: ClassVar[bool] = True
+
+    def cut_probabilities(self, length: int) -> NDArray[np.float64]:
+        steps, length = check.steps_and_length(self.steps, length)
+        if steps in (1, length):
+            return np.full(length - 1, float(steps > 1))
+        position = np.arange(1.0, length)
+        rate = 1 / position + 1 / (length - position)
+        scale = root(lambda a: float(np.minimum(1.0, a * rate).sum()) - (steps - 1), 0.0, 1 / rate.min())
+        return np.minimum(1.0, scale * rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Shortest paths to the end for every number of steps up to some `K`.
+
+    Attributes:
+        costs: `costs[k−1]` is the smallest cost with exactly `k` steps.
+        back: `back[k−1, m]` is the cut before `m` on the best path of `k` steps to `m`.
+    """
+
+    costs: NDArray[np.float64]
+    back: NDArray[np.int32]
+
+    def cuts(self, steps: int) -> NDArray[np.int64]:
+        """`0 = N_0 < N_1 < … < N_steps = L` of the best path with `steps` steps."""
+        path = [self.back.shape[1] - 1]
+        for k in range(steps, 0, -1):
+            path.append(int(self.back[k - 1, path[-1]]))
+        return np.array(path[::-1])
+
+
+def best_paths(curve: Curve, steps: int) -> Paths:
+    """The optimal schedules of `curve` for every number of steps up to `steps`, in one run.
+
+    Example:
+        >>> paths = best_paths(Curve([1.0, 0.5, 0.25, 0.125]), 4)
+        >>> (paths.costs - 1.875).round(3)  # excess over the entropy
+        array([2.125, 0.625, 0.125, 0.   ])
+    """
+    steps, length = check.steps_and_length(steps, curve.length)
+    if steps * (length + 1) > _CELLS:
+        raise ValueError(
+            f"Argument 'steps' must be at most {_CELLS // (length + 1)} at length {length}, not {steps}, for the table "
+            "of paths to fit in memory. Use the square-root rule for such sizes."
+        )
+    costs, back = _levels(np.append(curve.loss, 0.0), steps)
+    return Paths(costs, back)
+
+
+def _same_length(length: int, expected: int, name: str) -> None:
+    if length != expected:
+        raise ValueError(f"Argument 'length' must be the length {expected} of the {name}, not {length}.")
+
+
+@njit(cache=True)
+def _levels(loss, steps):
+    """Level by level: `best[m] = min_n previous[n] + (m − n) ℓ(n)`, by divide and conquer over `m`."""
+    length = loss.size - 1
+    back = np.zeros((steps, length + 1), dtype=np.int32)
+    costs = np.empty(steps)
+    previous, best = np.full(length + 1, np.inf), np.full(length + 1, np.inf)
+    for m in range(1, length + 1):
+        previous[m] = m * loss[0]
+    costs[0] = previous[length]
+    stack = np.empty((64, 4), dtype=np.int64)
+    for k in range(2, steps + 1):
+        best[:] = np.inf
+        stack[0] = (k, length, k - 1, length - 1)
+        top = 1
+        while top:
+            top -= 1
+            low, high, first, last = stack[top]
+            if low > high:
+                continue
+            m = (low + high) // 2
+            cost, where = np.inf, first
+            for n in range(first, min(last, m - 1) + 1):
+                candidate = previous[n] + (m - n) * loss[n]
+                if candidate < cost:
+                    cost, where = candidate, n
+            best[m], back[k - 1, m] = cost, where
+            stack[top] = (low, m - 1, first, where)
+            stack[top + 1] = (m + 1, high, where, last)
+            top += 2
+        previous, best = best, previous
+        costs[k - 1] = previous[length]
+    return costs, back
+
+
+@njit(cache=True)
+def _table_levels(reach, steps):
+    """Level by level without structure: `best[m] = min_n previous[n] + reach[n, m]`."""
+    length = reach.shape[0]
+    back = np.zeros((steps, length + 1), dtype=np.int32)
+    costs = np.empty(steps)
+    previous, best = np.full(length + 1, np.inf), np.full(length + 1, np.inf)
+    for m in range(1, length + 1):
+        previous[m] = reach[0, m - 1]
+    costs[0] = previous[length]
+    for k in range(2, steps + 1):
+        best[:] = np.inf
+        for n in range(k - 1, length):
+            for m in range(n + 1, length + 1):
+                candidate = previous[n] + reach[n, m - 1]
+                if candidate < best[m]:
+                    best[m], back[k - 1, m] = candidate, n
+        previous, best = best, previous
+        costs[k - 1] = previous[length]
+    return costs, back

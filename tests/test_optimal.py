@@ -1,0 +1,81 @@
+"""The optimal schedule against brute force over all compositions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unmask import size
+from unmask.curve import Curve
+from unmask.distribution import Markov, ReedSolomon
+from unmask.evaluate import expected_kl, expected_nll
+from unmask.law import compositions
+
+curves = st.lists(st.floats(0, 3), min_size=1, max_size=12).map(lambda drops: Curve(np.cumsum(drops)[::-1]))
+
+
+@given(curves, st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_optimal_sizes_are_the_best_of_all_compositions(curve, steps):
+    steps = min(steps, curve.length)
+    best = min(expected_nll(size.Explicit(sizes), curve) for sizes in compositions(curve.length, steps))
+    assert expected_nll(size.Optimal(steps, curve), curve) == pytest.approx(best, abs=1e-9)
+    assert size.best_paths(curve, curve.length).costs[steps - 1] == pytest.approx(best, abs=1e-9)
+
+
+@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n), st.integers(0, 2**32))))
+@settings(max_examples=60, deadline=None)
+def test_optimal_sizes_for_a_table_are_the_best_of_all_compositions(case):
+    length, steps, seed = case
+    table = np.random.default_rng(seed).random((length, length))
+
+    def cost(sizes):
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        return sum(table[n, n:m].sum() for n, m in zip(ends, ends[1:], strict=False))
+
+    best = min(cost(sizes) for sizes in compositions(length, steps))
+    assert cost(size.OptimalTable(steps, table).sizes(length)) == pytest.approx(best, abs=1e-12)
+
+
+def test_a_table_that_depends_on_the_visible_tokens_alone_gives_the_curves_optimum():
+    curve = Markov.sticky(4, 0.9, 64).curve()
+    table = np.repeat(curve.loss[:, None], 64, axis=1)
+    for steps in (1, 5, 20, 64):
+        by_table = size.Explicit(size.OptimalTable(steps, table).sizes(64))
+        assert expected_kl(by_table, curve) == pytest.approx(expected_kl(size.Optimal(steps, curve), curve), abs=1e-9)
+
+
+def test_the_best_error_is_convex_in_the_number_of_steps():
+    costs = size.best_paths(Markov.sticky(3, 0.8, 100).curve(), 100).costs
+    assert np.all(np.diff(costs) <= 1e-9)
+    assert np.all(np.diff(costs, 2) >= -1e-9)
+
+
+def test_a_code_needs_one_step_more_than_its_free_tokens_allow():
+    """A code of dimension d is exact in two steps: d free tokens, then the determined rest."""
+    curve = ReedSolomon(32, 20, 32).curve()
+    assert size.Optimal(2, curve).sizes(32).tolist() == [20, 12]
+    assert expected_kl(size.Optimal(2, curve), curve) == 0
+
+
+def test_the_square_root_rule_is_close_to_the_optimum_on_a_smooth_curve():
+    curve = Markov.sticky(27, 0.9, 1024).curve()
+    for steps in (64, 128):
+        best, rule = expected_kl(size.Optimal(steps, curve), curve), expected_kl(size.SquareRoot(steps, curve), curve)
+        assert best <= rule <= 1.05 * best
+        assert rule < expected_kl(size.Even(steps), curve)
+
+
+def test_the_square_root_rule_is_even_for_independent_tokens():
+    assert size.SquareRoot(4, Curve(np.ones(8))).sizes(8).tolist() == [2, 2, 2, 2]
+
+
+def test_curves_and_tables_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="Argument 'length' must be the length 3 of the curve, not 4"):
+        size.Optimal(2, Curve([1.0, 0.5, 0.1])).sizes(4)
+    with pytest.raises(ValueError, match=r"Argument 'table' must be square, not of shape \(2, 3\)"):
+        size.OptimalTable(1, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="must hold finite numbers"):
+        size.OptimalTable(1, np.full((2, 2), np.nan))
+    with pytest.raises(ValueError, match="for the table of paths to fit in memory"):
+        size.best_paths(Curve(np.ones(100_000)), 10_000)
