@@ -1,0 +1,86 @@
+"""The command group: loads commands when they are called, and turns every mistake into one sentence.
+
+Whatever the user can get wrong ends as a single line on stderr and exit code 2: usage errors of `click`, the
+`ValueError` and `TypeError` of the library's argument checks, files that cannot be written, a missing extra.
+`unmask --traceback …` shows where the error came from.
+"""
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from unmask import check
+
+# What the library and the file system raise when it is the request that is at fault.
+_MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError)
+
+
+class Group(click.Group):
+    """A group whose commands live in modules of this package.
+
+    Arguments:
+        summaries: Command name -> one line for the list of commands. The command `name` is the object of that name
+            in the module `unmask.cli.name`, imported on first use: the numerical libraries take a second to load.
+    """
+
+    def __init__(self, *args: Any, summaries: Mapping[str, str], **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.summaries = dict(summaries)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.summaries:
+            return None
+        return getattr(importlib.import_module(f"unmask.cli.{cmd_name}"), cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        check.known("command", args[0], self.summaries)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # a closed pager is no mistake; click ends quietly
+        except _MISTAKES as error:
+            if ctx.params["traceback"]:
+                raise
+            raise click.UsageError(_sentence(error)) from error
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        kwargs = {"prog_name": "unmask", **kwargs, "standalone_mode": False}
+        try:
+            code = super().main(*args, **kwargs)
+        except click.ClickException as error:
+            _complain(error.format_message())
+            sys.exit(2)
+        except click.Abort:
+            sys.exit(130)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"Cannot write '{error.filename}': {str(error.strerror).lower()}."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this length. Take a smaller one."
+    return str(error)
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    text = Text.assemble(("Error: ", "bold red"), line if line.endswith((".", "?")) else f"{line}.")
+    Console(stderr=True).print(text, soft_wrap=True, highlight=False)

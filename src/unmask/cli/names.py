@@ -1,0 +1,111 @@
+"""What the words on the command line stand for: the only place where a string chooses an algorithm."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from unmask import check, size
+from unmask.distribution import Distribution, LatentParity, Markov, Mixture, Parity, ReedSolomon, latent_code
+
+SIZES: dict[str, type[size.Blind]] = {
+    "even": size.Even,
+    "ceil": size.Ceil,
+    "cosine": size.Cosine,
+    "log-linear": size.LogLinear,
+    "chen-tc": size.ChenTC,
+    "chen-dtc": size.ChenDTC,
+    "offset": size.Offset,
+    "tc": size.TC,
+    "dtc": size.DTC,
+}
+
+
+def size_family(name: str) -> type[size.Blind]:
+    """The size schedule of that name, still without its number of steps."""
+    return SIZES[check.known("size", name, SIZES)]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to build one distribution from options.
+
+    Arguments:
+        summary: One line for the help text.
+        needs: The options it cannot do without.
+        build: Takes the options given and a generator of random numbers.
+        takes: Options it can do without.
+    """
+
+    summary: str
+    needs: tuple[str, ...]
+    build: Callable[..., Distribution]
+    takes: tuple[str, ...] = ()
+
+
+def _coin(length: int, bias: float) -> Mixture:
+    """A coin of bias `bias` or `1 − bias`, equally likely, tossed `length` times."""
+    if not 0 <= check.real("bias", bias) <= 1:
+        raise ValueError(f"Argument 'bias' must be between 0 and 1, not {bias:g}.")
+    return Mixture([0.5, 0.5], [[1 - bias, bias], [bias, 1 - bias]], length=length)
+
+
+DISTRIBUTIONS: dict[str, Recipe] = {
+    "reed-solomon": Recipe(
+        "a code: any DIMENSION tokens are independent and determine the rest",
+        ("length", "dimension", "alphabet"),
+        lambda rng, **options: ReedSolomon(**options),
+    ),
+    "parity": Recipe(
+        "a code with one check token; alphabet 2 unless given",
+        ("length",),
+        lambda rng, **options: Parity(**options),
+        takes=("alphabet",),
+    ),
+    "linear": Recipe(
+        "a code with a random generator matrix, drawn with --seed",
+        ("length", "dimension", "alphabet"),
+        lambda rng, **options: latent_code(**options, rng=rng),
+    ),
+    "markov": Recipe(
+        "a chain that keeps its token with probability STAY",
+        ("length", "alphabet", "stay"),
+        lambda rng, length, alphabet, stay: Markov.sticky(alphabet, stay, length),
+    ),
+    "mixture": Recipe(
+        "a coin whose bias is BIAS or 1 - BIAS, one or the other for all tokens",
+        ("length", "bias"),
+        lambda rng, **options: _coin(**options),
+    ),
+    "latent-parity": Recipe(
+        "a bit shared by all tokens and a parity check over a second one",
+        ("length",),
+        lambda rng, **options: LatentParity(**options),
+    ),
+}
+
+
+def build_distribution(name: str, options: Mapping[str, object], *, rng: np.random.Generator) -> Distribution:
+    """Build the distribution of that name.
+
+    Arguments:
+        name: A key of `DISTRIBUTIONS`.
+        options: All the options of the command line; those not given are None.
+        rng: Source of randomness, for distributions that are themselves drawn.
+
+    Raises:
+        ValueError: if the name is unknown, an option is missing or has no meaning here, or the values do not fit.
+    """
+    recipe = DISTRIBUTIONS[check.known("distribution", name, DISTRIBUTIONS)]
+    given = {option: value for option, value in options.items() if value is not None}
+    missing = [option for option in recipe.needs if option not in given]
+    if missing:
+        raise ValueError(f"Distribution '{name}' needs {_flags(missing)} as well.")
+    idle = [option for option in given if option not in recipe.needs + recipe.takes]
+    if idle:
+        raise ValueError(f"Distribution '{name}' has no use for {_flags(idle)}. Leave it out.")
+    return recipe.build(rng, **given)
+
+
+def _flags(options: list[str]) -> str:
+    return " and ".join(f"--{option}" for option in options)

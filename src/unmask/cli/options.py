@@ -1,0 +1,95 @@
+"""Option types and the options that several commands share."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from unmask import check
+from unmask.cli.names import DISTRIBUTIONS, SIZES
+
+
+class _Integer(click.ParamType):
+    """An integer, refused in the library's own words."""
+
+    name = "integer"
+
+    def __init__(self, least: int | None = None):
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number: object = int(value)
+        except ValueError:
+            number = value
+        return check.integer(_name(param), number, least=self.least)
+
+
+class _Number(click.ParamType):
+    """A finite number, refused in the library's own words."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        return check.real(_name(param), value)
+
+
+class _List(click.ParamType):
+    """Values of one type separated by commas."""
+
+    name = "list"
+
+    def __init__(self, item: click.ParamType):
+        self.item = item
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+        words = [word.strip() for word in str(value).split(",")]
+        if not all(words):
+            raise ValueError(f"Argument '{_name(param)}' must be a list such as a,b,c without gaps, not '{value}'.")
+        # Asking for the same thing twice gives it once.
+        return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in words))
+
+
+class _SizeName(click.ParamType):
+    """The name of a size schedule."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return check.known("size", value, SIZES)
+
+
+def _name(param: click.Parameter | None) -> str:
+    return "value" if param is None or param.name is None else param.name
+
+
+INTEGER = _Integer()
+INTEGERS = _List(INTEGER)
+NUMBER = _Number()
+SIZE = _SizeName()
+SIZE_LIST = _List(SIZE)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+seed = click.option(
+    "--seed", type=_Integer(least=0), default=0, show_default=True, help="Seed of everything that is random."
+)
+SIZE_HELP = f"One of {', '.join(SIZES)}."
+
+
+def distribution(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that describe a distribution, `--length` excepted."""
+    names = f"One of {', '.join(DISTRIBUTIONS)}."
+    options = [
+        click.option("--distribution", metavar="NAME", required=required, help=names),
+        click.option("--dimension", type=INTEGER, help="Dimension of a code."),
+        click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
+        click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
+        click.option("--bias", type=NUMBER, help="Bias of the coins of a mixture."),
+    ]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate

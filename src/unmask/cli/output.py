@@ -1,0 +1,136 @@
+"""How results leave the program: text for people, strict JSON for programs, files all at once or not at all."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def terminal(*, stderr: bool = False) -> Console:
+    """Where people read: coloured on a terminal, plain elsewhere, and never failing on a letter it cannot show."""
+    stream = sys.stderr if stderr else sys.stdout
+    if reconfigure := getattr(stream, "reconfigure", None):
+        reconfigure(errors="replace")
+    return Console(stderr=stderr, highlight=False)
+
+
+def progress() -> Progress:
+    """A progress bar on stderr, gone when it is done and absent where nobody watches."""
+    console = terminal(stderr=True)
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def print_json(record: Mapping[str, object]) -> None:
+    """Print one JSON object: a line per key, a line per row of a list of objects, and no NaN."""
+    lines = [f"  {json.dumps(key)}: {_value(value)}" for key, value in record.items()]
+    sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
+    sys.stdout.flush()
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        rows = ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in value)
+        return f"[\n{rows}\n  ]"
+    return json.dumps(value, allow_nan=False)
+
+
+def number(value: float) -> str:
+    """Four significant digits, without an exponent where people do not expect one.
+
+    Example:
+        >>> number(0.0478203), number(15211.11), number(0.0)
+        ('0.04782', '15,211', '0')
+    """
+    return f"{value:,.0f}" if abs(value) >= 9999.5 else f"{value:.4g}"
+
+
+def abbreviated(values: NDArray[np.float64] | NDArray[np.int64], most: int = 12) -> str:
+    """The values, the middle ones left out when there are more than `most`.
+
+    Example:
+        >>> abbreviated(np.arange(100), most=6)
+        '0, 1, 2, … 97, 98, 99'
+    """
+    words = [
+        number(value) for value in (values if len(values) <= most else [*values[: most // 2], *values[-most // 2 :]])
+    ]
+    if len(values) > most:
+        words[most // 2] = f"… {words[most // 2]}"
+    return ", ".join(words)
+
+
+def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) -> list[str]:
+    """A bar chart in block characters, one line of text per row, with the scale at its left.
+
+    More values than columns are averaged. Values that differ by more than a factor of twenty are drawn on a
+    logarithmic scale, whose bottom is half the smallest, and the last line says so.
+    """
+    columns = min(len(values), width)
+    edges = np.arange(columns + 1) * len(values) // columns
+    means = np.add.reduceat(values, edges[:-1]) / np.diff(edges)
+    logarithmic = means.min() > 0 and means.max() > 20 * means.min()
+    top, bottom = (means.max(), means.min() / 2) if logarithmic else (means.max(), 0.0)
+    share = np.log(means / bottom) / np.log(top / bottom) if logarithmic else means / top
+    eighths = np.maximum(np.rint(share * height * 8).astype(int), 1)
+    each = width // columns
+    labels = {0: number(float(f"{top:.3g}")), height - 1: number(float(f"{bottom:.3g}"))}
+    margin = max(len(label) for label in labels.values())
+    lines = []
+    for row in range(height):
+        filled = np.clip(eighths - 8 * (height - 1 - row), 0, 8)
+        bars = "".join(_BLOCKS[level] * each for level in filled)
+        lines.append(f"{labels.get(row, ''):>{margin}} ┤{bars}".rstrip())
+    first, last = "step 1", f"step {len(values)}"
+    gap = max(each * columns - len(first) - len(last), 1)
+    lines.append(" " * (margin + 2) + first + " " * gap + last)
+    lines.append(" " * (margin + 2) + "mean size of each step" + (", logarithmic scale" if logarithmic else ""))
+    return lines
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A temporary folder inside `folder`, whose files move into it together when the block ends well.
+
+    Otherwise nothing remains: neither the files nor a `folder` that did not exist before.
+
+    Raises:
+        ValueError: if `folder` is something else or cannot be made or written to. This comes before any work.
+    """
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stage = tempfile.TemporaryDirectory(prefix=".unmask-", dir=folder)
+    except FileExistsError:
+        raise ValueError(f"Argument 'output' must be a folder, not the file '{folder}'.") from None
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise ValueError(f"Argument 'output' must be a folder to write to, not '{folder}': {reason}.") from None
+    complete = False
+    try:
+        with stage as name:
+            yield Path(name)
+            for file in sorted(Path(name).iterdir()):
+                os.replace(file, folder / file.name)
+        complete = True
+    finally:
+        if made and not complete:
+            folder.rmdir()

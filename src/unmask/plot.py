@@ -1,0 +1,204 @@
+"""Figures, one style for all of them. Only this module knows `matplotlib`, which it imports when asked to draw.
+
+Figures are made through the object interface, never `pyplot`: no window, no global state, the same file each time.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unmask import reproduce
+
+# One colour per role, distinguishable in print and by colour-blind readers (Okabe & Ito).
+_SCHEME, _BOUND, _CEIL, _OFFSET = "#0072B2", "#555555", "#D55E00", "#009E73"
+_LINES = (("#D55E00", "-"), ("#E69F00", "--"), ("#999999", "-"), ("#0072B2", "-"), ("#009E73", "-"))
+
+_ROUNDING = 1e-9  # errors below this are zero
+_NO_ERROR = "no error: a cut fits"
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 12,
+    "axes.titlesize": 12.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 12,
+    "legend.fontsize": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "unmask",  # the same drawing gives the same file
+}
+
+_AXES = {
+    "iteration": "iteration $k$",
+    "steps": "number of steps $K$",
+    "tc": "total correlation (nats)",
+    "dtc": "dual total correlation (nats)",
+}
+_PI = {"tc": r"$\pi_{\mathrm{tc}}$", "dtc": r"$\pi_{\mathrm{dtc}}$"}
+
+
+def require() -> None:
+    """Refuse with one sentence if figures cannot be drawn here.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError('Figures need matplotlib. Install it with: pip install "unmask[plot]".') from None
+
+
+def paper_figure(figure: reproduce.Figure, paths: Sequence[Path]) -> None:
+    """Draw a figure of the paper, once per path; the suffix of a path decides the format."""
+    with _sheet(len(figure.panels), (10.5, 4.6), paths) as axes:
+        for panel, ax in zip(figure.panels, axes, strict=True):
+            if panel.axis == "iteration":
+                _draw_sizes(panel, ax)
+            else:
+                _draw_errors(panel, ax)
+            ax.set_xlabel(_AXES[panel.axis])
+        axes[0].set_ylabel("mean number of tokens revealed" if figure.name == "figure1" else "expected KL (nats)")
+
+
+def comparison(
+    steps: Sequence[int], errors: Mapping[str, Mapping[str, Sequence[float]]], marked: int, path: Path, title: str
+) -> None:
+    """Draw the error of several schedules against the number of steps, one panel per distribution.
+
+    Arguments:
+        steps: The numbers of steps.
+        errors: Distribution -> schedule -> one error per number of steps, in nats.
+        marked: A number of steps to mark with a vertical line.
+        path: Where to; the suffix decides the format.
+        title: One line above all panels.
+    """
+    with _sheet(len(errors), (12.0, 4.8), [path], title=title) as axes:
+        for ax, (distribution, curves) in zip(axes, errors.items(), strict=True):
+            for row, ((colour, dash), (name, values)) in enumerate(zip(_LINES, curves.items(), strict=False)):
+                error = np.where(np.asarray(values) > _ROUNDING, values, np.nan)
+                ax.plot(steps, error, dash, color=colour, label=name, marker="o", markersize=3.5)
+                _mark_zeros(ax, np.asarray(steps)[np.isnan(error)], colour, row)
+            ax.axvline(marked, color="#bbbbbb", linewidth=1, zorder=0)
+            ax.set_xscale("log", base=2)
+            ax.set_yscale("log")
+            ax.set_xticks([k for k in steps if k & (k - 1) == 0])
+            ax.xaxis.set_major_formatter("{x:.0f}")
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.set_xlabel(_AXES["steps"])
+            ax.set_title(distribution)
+        axes[0].set_ylabel("expected KL (nats)")
+
+
+@contextmanager
+def _sheet(
+    columns: int, inches: tuple[float, float], paths: Sequence[Path], *, title: str | None = None
+) -> Iterator[Any]:
+    """Axes to draw on; the drawing is saved to every path at the end."""
+    require()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        sheet = Figure(figsize=inches, layout="constrained")
+        axes: Any = sheet.subplots(1, columns, squeeze=False)
+        if title:
+            sheet.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        yield axes.ravel()
+        # One legend for all panels: equal entries once, the footnote last.
+        pairs = [pair for ax in axes.ravel() for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
+        pairs.sort(key=lambda pair: pair[1] == _NO_ERROR)
+        entries = {label: handle for handle, label in pairs}
+        sheet.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries))
+        for path in paths:
+            # A date in the file would make every run differ.
+            undated = {"Date": None} if path.suffix == ".svg" else {}
+            sheet.savefig(path, dpi=160, metadata=undated)
+
+
+def _draw_sizes(panel: reproduce.Panel, ax: Any) -> None:
+    x = [point.x for point in panel.points]
+    shown = panel.points[12::25]  # a thousand markers would hide the curve
+    ax.plot(x, [point.exact for point in panel.points], color=_SCHEME, label="exact", zorder=3)
+    _estimates(shown, ax, "Monte Carlo, every 25th step")
+    ax.plot(x, [point.ceil for point in panel.points], color=_CEIL, label=r"fixed $\lceil L/K\rceil$", zorder=2)
+    ax.plot(
+        x,
+        [point.offset for point in panel.points],
+        "--",
+        color=_OFFSET,
+        label="equal, random phase",
+        zorder=2,
+        dashes=(4, 3),
+    )
+    ax.set_ylim(bottom=0)
+    ax.set_title(f"({panel.name}) {_PI[panel.scheme]}, $K={panel.points[0].steps}$, $L={reproduce.LENGTH}$")
+
+
+def _draw_errors(panel: reproduce.Panel, ax: Any) -> None:
+    points = panel.points
+    x = np.array([point.x for point in points])
+    sampled = [point for point in points if point.estimate is not None]
+    ceil = np.array([point.ceil for point in points])
+    lowest = min(point.exact for point in points) / 2
+    ax.plot(x[ceil > 0], ceil[ceil > 0], ".", color=_CEIL, markersize=5, label=r"fixed $\lceil L/K\rceil$")
+    ax.plot(x, [point.offset for point in points], "--", color=_OFFSET, label="equal, random phase", dashes=(4, 3))
+    ax.plot(
+        x, [point.bound for point in points], ":", color=_BOUND, label=f"theorem {1 if panel.scheme == 'tc' else 2}"
+    )
+    ax.plot(x, [point.exact for point in points], color=_SCHEME, label="exact")
+    _estimates(sampled, ax, "Monte Carlo")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_ylim(bottom=lowest)
+    _mark_zeros(ax, x[ceil == 0], _CEIL, 0)
+    ax.set_title(f"({panel.name}) {_setting(panel)}")
+    if panel.axis == "steps":
+        ax.set_xticks([50, 100, 200, 500, 1000])
+        ax.set_xticks([], minor=True)
+    ax.xaxis.set_major_formatter("{x:.0f}")
+    ax.yaxis.set_major_formatter("{x:g}")
+
+
+def _setting(panel: reproduce.Panel) -> str:
+    first = panel.points[0]
+    if panel.axis != "steps" or first.dimension is None:
+        return f"{_PI[panel.scheme]}, $K={first.steps}$"
+    if panel.scheme == "tc":
+        return f"{_PI[panel.scheme]}, codimension {reproduce.LENGTH - first.dimension}"
+    return f"{_PI[panel.scheme]}, dimension {first.dimension}"
+
+
+def _estimates(points: Sequence[reproduce.Point], ax: Any, label: str) -> None:
+    known = [(point.x, point.estimate) for point in points if point.estimate is not None]
+    ax.errorbar(
+        [x for x, _ in known],
+        [estimate.mean for _, estimate in known],
+        yerr=[2 * estimate.standard_error for _, estimate in known],
+        fmt="o",
+        color=_SCHEME,
+        markerfacecolor="white",
+        markersize=4.5,
+        elinewidth=1.2,
+        capsize=2,
+        linestyle="none",
+        label=f"{label} (±2 s.e.)",
+        zorder=4,
+    )
+
+
+def _mark_zeros(ax: Any, x: Any, colour: str, row: int) -> None:
+    """On a logarithmic axis an error of zero has no place, so it is marked at the foot, one row per schedule."""
+    if len(x):
+        height = np.full(len(x), 0.02 + 0.035 * row)
+        ax.plot(x, height, "v", color=colour, markersize=4.5, transform=ax.get_xaxis_transform())
+        ax.plot([], [], "v", color="black", markersize=4.5, label=_NO_ERROR)
