@@ -1,5 +1,7 @@
 """The optimal schedule against brute force over all compositions."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,7 +33,7 @@ def test_optimal_sizes_for_a_table_are_the_best_of_all_compositions(case):
 
     def cost(sizes):
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        return sum(table[n, n:m].sum() for n, m in zip(ends, ends[1:], strict=False))
+        return sum(table[n, n:m].sum() for n, m in pairwise(ends))
 
     best = min(cost(sizes) for sizes in compositions(length, steps))
     assert cost(size.OptimalTable(steps, table).sizes(length)) == pytest.approx(best, abs=1e-12)

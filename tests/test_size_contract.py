@@ -97,5 +97,5 @@ def test_more_steps_than_tokens_are_refused(family, steps):
 def test_steps_must_be_a_positive_integer(family):
     with pytest.raises(ValueError, match="Argument 'steps' must be at least 1, not 0"):
         family(0)
-    with pytest.raises(TypeError, match="Argument 'steps' must be an integer, not 2.5"):
+    with pytest.raises(TypeError, match=r"Argument 'steps' must be an integer, not 2\.5"):
         family(2.5)
