@@ -12,7 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unmask import size
+from unmask import gauge, size
+from unmask.curve import Curve
+from unmask.distribution import Markov
+from unmask.size.minimax import solve
 
 
 def seconds(function, repeat=3):
@@ -77,6 +80,29 @@ def bench_draws(length, steps, count):
     row("  against one uniform number per step", f"{ours:.2f} s", f"floor {floor:.2f} s", f"{floor / ours:.2f}")
 
 
+def bench_minimax():
+    """Linear cost: ten times the length may take fourteen times as long, and no more than two seconds."""
+    solve(gauge.tc(100), 10)
+    small, large = (seconds(lambda n=n: solve(gauge.tc(n), n // 10)) for n in (10**5, 10**6))
+    row("minimax L=10^6 K=10^5", f"{large:.2f} s", "allowed 2 s", f"{large / 2:.2f}")
+    row("  growth from L=10^5", f"{large:.2f} s", f"at 10^5 {small:.3f} s", f"{large / small:.1f}")
+    memory = isolated("from unmask.size.minimax import solve; from unmask import gauge; solve(gauge.tc(10**6), 10**5)")
+    imports = isolated("from unmask.size.minimax import solve; from unmask import gauge; solve(gauge.tc(100), 10)")
+    row(
+        "  memory beyond the imports",
+        f"{(memory - imports) * 1024:.0f} MiB",
+        "allowed 200 MB",
+        f"{(memory - imports) * 1024 * 1.048576 / 200:.2f}",
+    )
+
+
+def bench_optimal():
+    curve = Markov.sticky(27, 0.9, 4096).curve()
+    size.best_paths(Curve([1.0, 0.5]), 2)
+    took = seconds(lambda: size.Optimal(512, curve).sizes(4096))
+    row("optimal L=4096 K=512", f"{took:.3f} s", "allowed 3 s", f"{took / 3:.3f}")
+
+
 def plan(length, steps):
     """What `unmask plan` computes, for both schemes."""
     for schedule in (size.TC(steps), size.DTC(steps)):
@@ -88,9 +114,8 @@ def plan(length, steps):
 def bench_plan(length, steps, allowed_seconds, allowed_gib):
     """In a process of its own, so that its memory is its own; the time includes the imports."""
     start = time.perf_counter()
-    code = f"import core; core.plan({length}, {steps}); core.report_memory()"
-    result = subprocess.run([sys.executable, "-c", code], cwd=sys.path[0], capture_output=True, text=True, check=True)
-    took, memory = time.perf_counter() - start, float(result.stdout)
+    memory = isolated(f"core.plan({length}, {steps})")
+    took = time.perf_counter() - start
     name = f"plan tc and dtc L={length} K={steps}"
     row(
         name,
@@ -98,6 +123,12 @@ def bench_plan(length, steps, allowed_seconds, allowed_gib):
         f"allowed {allowed_seconds} s {allowed_gib} GiB",
         f"{took / allowed_seconds:.2f}",
     )
+
+
+def isolated(code):
+    """Peak memory in GiB of a process that runs `code`."""
+    command = [sys.executable, "-c", f"import core; {code}; core.report_memory()"]
+    return float(subprocess.run(command, cwd=sys.path[0], capture_output=True, text=True, check=True).stdout)
 
 
 def report_memory():
@@ -112,5 +143,7 @@ if __name__ == "__main__":
     row("what", "ours", "against", "ratio")
     bench_table(32768, 1024)
     bench_draws(2000, 1000, 100_000)
+    bench_minimax()
+    bench_optimal()
     bench_plan(32768, 8192, 5, 3)
     bench_plan(10**6, 10**5, 30, 1)

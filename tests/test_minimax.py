@@ -127,6 +127,16 @@ def test_the_overhang_attains_the_factor(name, length, steps):
     assert schedule.cut_probabilities(length).sum() == pytest.approx(steps - 1, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", MINIMAX)
+def test_the_overhang_is_the_gauge_or_one_more_than_the_next(name):
+    """r_i = min(c g_i, 1 + r_{i+1}), r_L = 0."""
+    family, measure = MINIMAX[name]
+    length, expected = 200, [0.0]
+    for value in measure(length)[::-1]:
+        expected.append(min(family(23).factor(length) * value, 1 + expected[-1]))
+    np.testing.assert_allclose(family(23).overhang(length), expected[:0:-1], atol=1e-9)
+
+
 def test_tc_and_dtc_are_not_mirror_images():
     """The overhang looks one way only, so the minimax schedules for TC and DTC have different factors."""
     assert size.Minimax(5, gauge.tc).factor(20) < size.Minimax(5, gauge.dtc).factor(20)

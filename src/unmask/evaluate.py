@@ -107,6 +107,17 @@ def _likelihoods(sizes, loss):
     return result
 
 
+def tradeoff(family: Callable[[int], Blind], curve: Curve, steps: ArrayLike) -> NDArray[np.float64]:
+    """Exact expected KL of a family at each number of steps: the curve "error against steps".
+
+    Example:
+        >>> from unmask import size
+        >>> tradeoff(size.Even, Curve([1.0, 0.5, 0.25, 0.125]), [1, 2, 4])
+        array([2.125, 0.625, 0.   ])
+    """
+    return np.array([expected_kl(family(int(k)), curve) for k in np.atleast_1d(steps)])
+
+
 def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) -> int:
     """The smallest number of steps whose exact expected KL is at most `target`.
 

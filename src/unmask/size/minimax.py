@@ -14,7 +14,8 @@ b_{L−1}`,
 For a given `c`, go down from `i = L−1` and take the smallest `B_i ≥ B_{i+1}` that satisfies rank `i`. By induction
 this makes every suffix sum as small as any feasible `b` can, so `c` is attainable iff `B_1 ≤ K−1`. The terms that
 count form a window `(i, e]` whose far end only moves down, so one pass is `O(L)`; `B_1` is continuous and decreasing
-in `c`, and a root finder does the rest. The proof is in `docs/theory.md`.
+in `c`, and a root finder does the rest. The overhang that results is `r_i = min(c g_i, 1 + r_{i+1})`. The proof is in
+`docs/theory.md`.
 """
 
 from collections.abc import Callable
@@ -120,25 +121,27 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
 def _descend(values, factor, cut):
     """Fill `cut` with the smallest feasible cut probabilities for this factor and return their sum `B_1`.
 
-    The window's state is the number of its terms and `lag = Σ_j (B_{i+1} − B_j)`. Suffix sums are kept as a whole and
-    a fractional part: their differences would otherwise lose digits as the sums grow.
+    The window `(i, end]` is carried along as three numbers: how many terms it has, `lag = Σ_j (B_{i+1} − B_j)` over
+    them, and `span = B_{i+1} − B_end`, the largest of these. Differences only: the suffix sums themselves grow
+    without bound.
     """
     length = values.size + 1
-    whole = np.zeros(length + 1, dtype=np.int64)
-    part = np.zeros(length + 1)
-    end, terms, lag = length, 0, 0.0
+    end, terms, lag, span, total = length, 0, 0.0, 0.0, 0.0
     for i in range(length - 1, 0, -1):
         terms += 1  # j = i+1 joins with B_{i+1} − B_j = 0
         allowed = factor * values[i - 1]
         step = max(0.0, 1.0 - (allowed + lag) / terms)
-        while terms > 1 and 1.0 - step - (whole[i + 1] - whole[end] + part[i + 1] - part[end]) <= 0.0:
-            lag -= whole[i + 1] - whole[end] + part[i + 1] - part[end]
+        while terms > 1 and span + step >= 1.0:  # the last term is not positive: drop it
+            lag -= span
+            span -= cut[end - 2]  # B_{end−1} = B_end + b_{end−1}
             end -= 1
             terms -= 1
             step = max(0.0, 1.0 - (allowed + lag) / terms)
+        if terms == 1:
+            lag = span = 0.0  # exact again
+            step = max(0.0, 1.0 - allowed)
         cut[i - 1] = step
         lag += terms * step
-        total = part[i + 1] + step
-        carry = int(total)
-        whole[i], part[i] = whole[i + 1] + carry, total - carry
-    return whole[1] + part[1]
+        span += step
+        total += step
+    return total
