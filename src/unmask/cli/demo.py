@@ -1,5 +1,6 @@
 """`unmask demo`: the newcomer's first minute."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ schedule, and none is best for all data."""
 _REMARK = """\
 Where dependence sits at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
 sizes reveal too much at the wrong moment unless a cut happens to fall right, and 'tc' or 'dtc' win by far; they \
-guarantee as much for any data. Where it is spread evenly, as in a Markov chain, plain even sizes win."""
+guarantee as much for any data. Where it is spread evenly, as in this Markov chain, fixed sizes win."""
 
 
 @click.command()
@@ -58,7 +59,7 @@ def demo(output: Path, as_json: bool) -> None:
     }
     errors: dict[str, dict[str, list[float]]] = {name: {} for name in curves}
     drawn = _can_draw()
-    with staged(output) as folder:
+    with staged(output) if drawn else nullcontext(output) as folder:
         with progress() as bar:
             for size in bar.track(_SIZES, description="Computing"):
                 schedules = [size_family(size)(steps) for steps in _SWEEP]

@@ -113,7 +113,9 @@ def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
             exact = number(row["expected_kl"])
             cells = [str(count), row["size"], f"[bold green]{exact} *[/bold green]" if wins else f"{exact}  "]
             if sampled:
-                cells += [number(row["estimate"]), f"{row['standard_error']:.2g}"]
+                # Fixed sizes have no spread; what rounding leaves of it is not worth a column.
+                error = row["standard_error"] if row["standard_error"] > 1e-12 * row["estimate"] else 0.0
+                cells += [number(row["estimate"]), f"{error:.2g}"]
             table.add_row(*cells)
         table.add_section()
     return table

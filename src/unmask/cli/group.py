@@ -17,7 +17,7 @@ from rich.text import Text
 from unmask import check
 
 # What the library and the file system raise when it is the request that is at fault.
-_MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError)
+_MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
 
 
 class Group(click.Group):
@@ -75,8 +75,8 @@ class Group(click.Group):
 def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"Cannot write '{error.filename}': {str(error.strerror).lower()}."
-    if isinstance(error, MemoryError):
-        return "There is not enough memory for this length. Take a smaller one."
+    if isinstance(error, MemoryError | OverflowError):
+        return "The numbers given are too large for this machine's memory. Take a smaller length."
     return str(error)
 
 

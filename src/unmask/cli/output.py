@@ -57,10 +57,12 @@ def number(value: float) -> str:
     """Four significant digits, without an exponent where people do not expect one.
 
     Example:
-        >>> number(0.0478203), number(15211.11), number(0.0)
-        ('0.04782', '15,211', '0')
+        >>> number(0.0478203), number(1.64), number(15211.11), number(0.0)
+        ('0.04782', '1.640', '15,211', '0')
     """
-    return f"{value:,.0f}" if abs(value) >= 9999.5 else f"{value:.4g}"
+    if abs(value) >= 9999.5:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}".rstrip(".") if value else "0"
 
 
 def abbreviated(values: NDArray[np.float64] | NDArray[np.int64], most: int = 12) -> str:
@@ -70,10 +72,9 @@ def abbreviated(values: NDArray[np.float64] | NDArray[np.int64], most: int = 12)
         >>> abbreviated(np.arange(100), most=6)
         '0, 1, 2, … 97, 98, 99'
     """
-    words = [
-        number(value) for value in (values if len(values) <= most else [*values[: most // 2], *values[-most // 2 :]])
-    ]
-    if len(values) > most:
+    whole = len(values) <= most
+    words = [f"{value:.4g}" for value in (values if whole else [*values[: most // 2], *values[-most // 2 :]])]
+    if not whole:
         words[most // 2] = f"… {words[most // 2]}"
     return ", ".join(words)
 
@@ -92,7 +93,7 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     share = np.log(means / bottom) / np.log(top / bottom) if logarithmic else means / top
     eighths = np.maximum(np.rint(share * height * 8).astype(int), 1)
     each = width // columns
-    labels = {0: number(float(f"{top:.3g}")), height - 1: number(float(f"{bottom:.3g}"))}
+    labels = {0: f"{top:.3g}", height - 1: f"{bottom:.3g}"}
     margin = max(len(label) for label in labels.values())
     lines = []
     for row in range(height):
@@ -110,12 +111,12 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
 def staged(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, whose files move into it together when the block ends well.
 
-    Otherwise nothing remains: neither the files nor a `folder` that did not exist before.
+    Otherwise nothing remains: neither the files nor folders that did not exist before.
 
     Raises:
         ValueError: if `folder` is something else or cannot be made or written to. This comes before any work.
     """
-    made = not folder.exists()
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stage = tempfile.TemporaryDirectory(prefix=".unmask-", dir=folder)
@@ -132,5 +133,5 @@ def staged(folder: Path) -> Iterator[Path]:
                 os.replace(file, folder / file.name)
         complete = True
     finally:
-        if made and not complete:
-            folder.rmdir()
+        for place in [] if complete else missing:
+            place.rmdir()

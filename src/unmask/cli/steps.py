@@ -109,7 +109,7 @@ def steps(
 
 
 def _nats(value: float) -> str:
-    return f"{number(value)} {'nat' if value == 1 else 'nats'}"
+    return f"{value:g} {'nat' if value == 1 else 'nats'}"
 
 
 def _known(tc: float | None, dtc: float | None) -> str:
