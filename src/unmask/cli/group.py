@@ -73,8 +73,9 @@ class Group(click.Group):
 
 
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"Cannot write '{error.filename}': {str(error.strerror).lower()}."
+    if isinstance(error, OSError) and error.strerror is not None:
+        what = "the output" if error.filename is None else f"'{error.filename}'"
+        return f"Cannot write {what}: {error.strerror.lower()}."
     if isinstance(error, MemoryError | OverflowError):
         return "The numbers given are too large for this machine's memory. Take a smaller length."
     return str(error)
