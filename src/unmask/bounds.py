@@ -102,12 +102,22 @@ def li_cai(length: int, largest: int, information_sum: float, prediction_error: 
 
 
 def steps_for_tc(length: int, tc: float, target: float) -> int:
-    """The fewest steps for which Theorem 1 promises `target` nats; at most `length`, where the error is zero."""
+    """The fewest steps for which Theorem 1 promises `target` nats; at most `length`, where the error is zero.
+
+    One step costs TC itself, so it is enough where that is within the target.
+    """
+    if check.real("tc", tc, least=0.0) <= check.real("target", target, least=0.0):
+        return 1
     return _fewest(length, 2, lambda steps: theorem_1(length, steps, tc), target)
 
 
 def steps_for_dtc(length: int, dtc: float, target: float) -> int:
-    """The fewest steps for which Theorem 2 promises `target` nats; at most `length`, where the error is zero."""
+    """The fewest steps for which Theorem 2 promises `target` nats; at most `length`, where the error is zero.
+
+    One step costs TC, which is at most `(L−1) DTC`, so it is enough where that is within the target.
+    """
+    if (length - 1) * check.real("dtc", dtc, least=0.0) <= check.real("target", target, least=0.0):
+        return 1
     first = int(np.floor(harmonic(check.integer("length", length, least=1) - 1))) + 1
     return _fewest(length, first, lambda steps: theorem_2(length, steps, dtc), target)
 

@@ -36,6 +36,8 @@ class Estimate:
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
         values = np.asarray(values, dtype=np.float64)
+        if np.ptp(values) == 0.0:  # fixed sizes: no spread, where rounding would report some
+            return cls(float(values[0]), 0.0, values.size)
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
 
 
@@ -120,6 +122,8 @@ def tradeoff(family: Callable[[int], Blind], curve: Curve, steps: ArrayLike) -> 
 
 def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) -> int:
     """The smallest number of steps whose exact expected KL is at most `target`.
+
+    Fixed sizes may meet a target early by luck: a code is sampled without error when a cut falls on its dimension.
 
     Arguments:
         family: Makes the schedule with a given number of steps, such as `size.TC`.

@@ -5,18 +5,19 @@ so that the sizes are multinomial, `(s_1 … s_K) ~ Multinomial(L; 1/K … 1/K)`
 `N_k ~ Binomial(L, k/K)` the law is elementary:
 
     P(cut at j) = Σ_{k<K} [ P(N_k = j) − P(N_k = N_{k+1} = j) ]
-    E[N_{k(i)}] = Σ_k { E[N_k; N_k ≥ i] − E[N_k; N_{k−1} ≥ i] }
+    v_n = Σ_k P(N_{k−1} = n) (L−n)/(K−k+1)
 
-where the second expectation is linear in `N_{k−1}` because the rest is again binomial.
+are the cut probabilities and the expected size of the batch that starts with `n` tokens revealed, and the overhang is
+the running sum of `v_n − 1` (`Blind.batch_mass`).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
-from scipy.stats import binom
 
 from unmask import check
 from unmask.size.base import Blind, as_sizes
@@ -50,27 +51,18 @@ class LogLinear(Blind):
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
         length = check.integer("length", length, least=1)
         result = np.zeros(length + 1)
-        for k in range(1, self.steps):
-            window = self._window(length, k, k)
+        for k, window, chance in self._visits(length):
             # N_k = N_{k+1} = j: j tokens picked a step up to k, none picked step k+1, the rest later ones.
-            stay = binom.pmf(window, length, k / self.steps) * (1 - 1 / (self.steps - k)) ** (length - window)
-            result[window] += binom.pmf(window, length, k / self.steps) - stay
+            result[window] += chance * (1 - (1 - 1 / (self.steps - k)) ** (length - window))
         return result[1:length]
 
     def overhang(self, length: int) -> NDArray[np.float64]:
         length = check.integer("length", length, least=1)
-        rank = np.arange(1, length)
-        end = np.zeros(length - 1)
-        for k in range(1, self.steps + 1):
-            window = self._window(length, k - 1, k)
-            window = window[(window >= 1) & (window < length)]
-            now, before, hazard = k / self.steps, (k - 1) / self.steps, 1 / (self.steps - k + 1)
-            # E[N; N ≥ i] = L p P(N' ≥ i−1) with N' ~ Binomial(L−1, p).
-            mean_now = length * now * binom.sf(window - 2, length - 1, now)
-            mean_before = length * before * binom.sf(window - 2, length - 1, before)
-            stays = (1 - hazard) * mean_before + hazard * length * binom.sf(window - 1, length, before)
-            end[window - 1] += mean_now - stays
-        return end - rank
+        mass = np.zeros(length + 1)
+        mass[0] = length / self.steps
+        for k, window, chance in self._visits(length):
+            mass[window] += chance * (length - window) / (self.steps - k)
+        return np.cumsum(mass[: length - 1] - 1.0)
 
     def log_probability(self, sizes: ArrayLike) -> float:
         given = as_sizes(sizes)
@@ -79,8 +71,13 @@ class LogLinear(Blind):
         length = int(given.sum())
         return float(gammaln(length + 1) - gammaln(given + 1).sum() - xlogy(length, self.steps))
 
-    def _window(self, length: int, first: int, last: int) -> NDArray[np.int64]:
-        """The values that `N_first … N_last` take with more than negligible probability (under 1e-30 outside)."""
-        low, high = length * first / self.steps, length * last / self.steps
-        spread = 12 * np.sqrt(length) / 2 + 40  # twelve standard deviations at their largest
-        return np.arange(max(0, int(low - spread)), min(length, int(high + spread)) + 1)
+    def _visits(self, length: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
+        """For `k = 1 … steps−1`: the values that `N_k` takes with more than negligible probability, and those."""
+        choose = gammaln(length + 1) - gammaln(np.arange(1, length + 2)) - gammaln(length + 1 - np.arange(length + 1))
+        for k in range(1, self.steps):
+            p = k / self.steps
+            reach = int(9 * np.sqrt(length * p * (1 - p))) + 40  # beyond it under 1e-17 in all
+            window = np.arange(max(0, int(length * p) - reach), min(length, int(length * p) + reach) + 1)
+            chance = np.exp(choose[window] + window * np.log(p) + (length - window) * np.log1p(-p))
+            # The last digits of log-factorials are lost at great length; the sum is known.
+            yield k, window, chance / chance.sum()
