@@ -29,5 +29,5 @@ clean:                 ## remove everything that the other targets made
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[plot,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot,dev]"
 	touch $@

@@ -7,12 +7,15 @@ from unmask.size.minimax import Minimax, Universal
 from unmask.size.optimal import Logit, Optimal, OptimalTable, Paths, SquareRoot, best_paths
 from unmask.size.planned import Ceil, ChenDTC, ChenTC, Cosine, Even, Explicit, chen_sizes, chen_zeta
 from unmask.size.poisson import ConditionalPoisson
+from unmask.size.reactive import AtLeast, AtMost, EntropyBound, Factor, Ranked, Reactive, Threshold
 from unmask.size.recursion import CoefficientTable, Scheme, dtc_scheme, tc_scheme
 from unmask.size.systematic import Offset, Systematic
 
 __all__ = [
     "DTC",
     "TC",
+    "AtLeast",
+    "AtMost",
     "Blind",
     "Ceil",
     "ChenDTC",
@@ -20,8 +23,10 @@ __all__ = [
     "CoefficientTable",
     "ConditionalPoisson",
     "Cosine",
+    "EntropyBound",
     "Even",
     "Explicit",
+    "Factor",
     "LogLinear",
     "Logit",
     "Minimax",
@@ -30,9 +35,12 @@ __all__ = [
     "OptimalTable",
     "Paths",
     "Planned",
+    "Ranked",
+    "Reactive",
     "Scheme",
     "SquareRoot",
     "Systematic",
+    "Threshold",
     "Universal",
     "best_paths",
     "chen_sizes",

@@ -102,7 +102,9 @@ class SquareRoot(Planned):
         if mass[-1] == 0.0:  # independent tokens: nothing to balance
             mass = np.arange(length + 1.0)
         wanted = mass[-1] * np.arange(steps + 1) / steps
-        return np.diff(at_least_one(np.interp(wanted, mass, np.arange(length + 1.0)).round().astype(np.int64), length))
+        ends = np.interp(wanted, mass, np.arange(length + 1.0)).round().astype(np.int64)
+        ends[0], ends[-1] = 0, length  # where the curve is flat at an end, the mass leaves both open
+        return np.diff(at_least_one(ends, length))
 
 
 @dataclass(frozen=True)

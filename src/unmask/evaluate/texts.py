@@ -1,0 +1,97 @@
+"""The exact likelihood of the K-step sampler on given texts.
+
+If the set revealed at each step depends only on tokens already revealed, or on randomness independent of the text,
+then the sampler's path on a text `x` is determined: run it with the text's own tokens in place of the draws, and
+
+    −log p(x | randomness) = Σ_k Σ_{i∈S_k} −log p̂_i(x_i | x_revealed)
+
+is the sampler's exact negative log-likelihood. Its mean over held-out texts is the total K-step cost: the model's own
+error in this order, plus what parallel steps ignore. Differences between schedules are differences of expected KL.
+Every size and order of this library has that property; a rule that looks at the token just drawn has not, and none is
+offered.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unmask import check
+from unmask.backend import Tensor, torch
+from unmask.distribution.base import Distribution
+from unmask.draw import Replay
+from unmask.evaluate.exact import Estimate
+from unmask.predict import ExactPredictor, MaskPredictor
+from unmask.sample import Sampler
+from unmask.schedule import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """Likelihoods of texts under a sampler.
+
+    Attributes:
+        nll: Negative log-likelihood of each text in nats, float64.
+        revealed: Number of tokens scored in each text.
+        evaluations: Predictor evaluations spent on each text.
+    """
+
+    nll: Tensor
+    revealed: Tensor
+    evaluations: Tensor
+
+    @property
+    def per_sequence(self) -> Estimate:
+        """Mean nats per sequence, with the standard error over texts."""
+        return Estimate.of(self.nll.numpy())
+
+    @property
+    def per_token(self) -> Estimate:
+        """Mean nats per token, with the standard error over texts."""
+        return Estimate.of((self.nll / self.revealed).numpy())
+
+    @property
+    def mean_evaluations(self) -> float:
+        return float(self.evaluations.double().mean())
+
+
+def replay(
+    predictor: MaskPredictor,
+    schedule: Schedule,
+    tokens: Tensor,
+    *,
+    rng: torch.Generator,
+    masked: Tensor | None = None,
+    batch: int = 64,
+) -> Replayed:
+    """Score texts exactly under the sampler with this predictor and schedule.
+
+    Arguments:
+        predictor: The model. schedule: Any schedule of the library. tokens: Texts, shape `(count, length)`. rng:
+        Seeds the sizes and orders, one seed per text; use the same seed to compare schedules on common randomness.
+        masked: Positions to score, of the same shape; all by default. The others are given. batch: Texts evaluated at
+        once.
+    """
+    batch = check.integer("batch", batch, least=1)
+    hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked
+    seeds = torch.randint(2**62, (tokens.shape[0],), generator=rng, device=rng.device).tolist()
+    nll, evaluations = [], []
+    for start in range(0, tokens.shape[0], batch):
+        part = slice(start, start + batch)
+        sampler = Sampler(predictor, schedule, Replay(tokens[part]))
+        trace = sampler.run(tokens[part], hidden[part], rng=seeds[part])
+        nll.append(trace.nll)
+        evaluations.append(torch.from_numpy(trace.evaluations))
+    return Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations))
+
+
+def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: torch.Generator) -> Estimate:
+    """Expected KL of the ideal sampler on a known distribution, estimated by replay of samples from it.
+
+    Works for every order and size, where `expected_kl` is exact for random orders: a cross-check of it, and the only
+    way for rules that look at predictions.
+    """
+    draws = check.integer("draws", draws, least=2)
+    source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng, device=rng.device)))
+    tokens = distribution.sample(draws, rng=source)
+    result = replay(ExactPredictor(distribution), schedule, torch.from_numpy(tokens), rng=rng)
+    return Estimate.of(result.nll.numpy() + distribution.log_probability(tokens))

@@ -1,0 +1,261 @@
+"""Which masked position comes first.
+
+An order ranks the positions to be filled; a size then cuts the ranking. *Blind* orders are drawn before any model
+runs:
+
+    Random         every order equally likely: what the theory of `unmask.size` assumes
+    Spread         bit reversal: tokens revealed together lie far apart
+    SpreadGrid     the same on a two-dimensional grid (images)
+    Comb           segments in step: the j-th token of every segment together, each beside a revealed run
+    LeftToRight    autoregressive
+    Dilated        halving strides, as in dilated unmasking
+
+*Reactive* orders look at the predictions of all masked positions, never at the tokens that will be drawn from them:
+
+    Confidence     largest probability first
+    Margin         largest gap between the two best tokens first
+    Entropy        smallest entropy first
+
+`Blocks` applies any of them to one stretch of the sequence after the other (semi-autoregressive decoding).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import check
+
+Positions = NDArray[np.int64]
+
+
+class Order:
+    """Ranks the masked positions of a sequence."""
+
+    def blocks(self, positions: Positions) -> list[Positions]:
+        """The stretches that are filled one after the other; a single one unless the order says otherwise."""
+        return [positions]
+
+
+class BlindOrder(Order, ABC):
+    """An order that is drawn without looking at predictions."""
+
+    @abstractmethod
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        """The masked `positions` (ascending) of a sequence of `length` tokens in the order of their revelation.
+
+        Arguments:
+            positions: Positions to be filled, ascending.
+            length: Length of the whole sequence.
+            steps: Number of steps in which they will be filled.
+            rng: Source of randomness.
+        """
+
+
+class ReactiveOrder(Order, ABC):
+    """An order that looks at the predictions of all masked positions."""
+
+    @abstractmethod
+    def score(self, prediction: Any) -> Any:
+        """One number for each predicted position; the largest is revealed first."""
+
+
+@dataclass(frozen=True)
+class Random(BlindOrder):
+    """Every order of the positions equally likely."""
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        return rng.permutation(positions)
+
+
+@dataclass(frozen=True)
+class LeftToRight(BlindOrder):
+    """Ascending positions."""
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        return positions
+
+
+@dataclass(frozen=True)
+class Spread(BlindOrder):
+    """Bit reversal with a random cyclic shift: every prefix of the order is spread evenly over the sequence.
+
+    For a length that is not a power of two the van der Corput sequence is walked and each position taken when it is
+    first met.
+
+    Example:
+        >>> bit_reversal(8)
+        array([0, 4, 2, 6, 1, 5, 3, 7])
+    """
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        walk = (bit_reversal(length) + rng.integers(length)) % length
+        return walk[np.isin(walk, positions)]
+
+
+@dataclass(frozen=True)
+class SpreadGrid(BlindOrder):
+    """`Spread` in two dimensions, for images of `height × width` tokens row by row, shifted at random both ways.
+
+    Positions are taken in the order of the recursive (Bayer) pattern that fills a square by quarters.
+    """
+
+    height: int
+    width: int
+
+    def __post_init__(self):
+        check.integer("height", self.height, least=1)
+        check.integer("width", self.width, least=1)
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        if length != self.height * self.width:
+            raise ValueError(
+                f"Argument 'length' must be {self.height} x {self.width} = {self.height * self.width}, not {length}."
+            )
+        side = 1 << max(self.height - 1, self.width - 1, 1).bit_length()
+        code = np.arange(side * side)
+        row, column, low = np.zeros_like(code), np.zeros_like(code), code.copy()
+        for _ in range(side.bit_length() - 1):
+            # Two bits of the code pick a quarter; diagonal quarters come first, as in a Bayer matrix.
+            quarter = low & 3
+            row = 2 * row + np.array([0, 1, 0, 1])[quarter]
+            column = 2 * column + np.array([0, 1, 1, 0])[quarter]
+            low >>= 2
+        row = (row * self.height // side + rng.integers(self.height)) % self.height
+        column = (column * self.width // side + rng.integers(self.width)) % self.width
+        walk = _first_met(row * self.width + column)
+        return walk[np.isin(walk, positions)]
+
+
+@dataclass(frozen=True)
+class Comb(BlindOrder):
+    """Segments in step: first one token of every segment, then its right neighbour in every segment, and so on.
+
+    Tokens revealed together are a segment apart, and each is predicted next to a *contiguous* run of revealed ones,
+    where trained models are at their best. The teeth start at a common random shift.
+
+    Arguments:
+        segments: Number of segments. By default as many as make one tooth per step: `positions / steps`.
+
+    Example:
+        >>> Comb(2).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))
+        array([1, 4, 2, 5, 0, 3])
+    """
+
+    segments: int | None = None
+
+    def __post_init__(self):
+        if self.segments is not None:
+            check.integer("segments", self.segments, least=1)
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        count = positions.size
+        # `teeth` tokens per segment; the default gives every step one tooth.
+        teeth = min(steps, count) if self.segments is None else -(-count // min(self.segments, count))
+        index = np.arange(count)
+        tooth = (index - rng.integers(teeth)) % teeth
+        # Within a tooth, spread the segments: a step that takes part of a tooth then takes tokens far apart.
+        place = np.empty(count, dtype=np.int64)
+        place[bit_reversal(count)] = index
+        return positions[np.lexsort([place, tooth])]
+
+
+@dataclass(frozen=True)
+class Dilated(BlindOrder):
+    """Halving strides: round `t` reveals every `⌊B/2^t⌋`-th of the `B` positions that is not yet revealed.
+
+    `rounds` gives the sizes that reproduce dilated unmasking exactly, `⌈log2 B⌉` steps for `B` positions.
+
+    References:
+        Luxembourg, Permuter & Nachmani, Plan for speed: dilated scheduling for masked diffusion language models,
+        2025.
+
+    Example:
+        >>> Dilated().arrange(np.arange(8), length=8, steps=3, rng=np.random.default_rng(0))
+        array([0, 4, 2, 6, 1, 3, 5, 7])
+        >>> Dilated.rounds(8)
+        [2, 2, 4]
+    """
+
+    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+        return positions[np.argsort(_dilated_rounds(positions.size), kind="stable")]
+
+    @staticmethod
+    def rounds(count: int) -> list[int]:
+        """How many of `count` positions each round reveals."""
+        sizes = np.bincount(_dilated_rounds(check.integer("count", count, least=1)))
+        return [int(size) for size in sizes if size]
+
+
+@dataclass(frozen=True)
+class Confidence(ReactiveOrder):
+    """Largest probability first (low-confidence remasking at temperature 0, MaskGIT)."""
+
+    def score(self, prediction: Any) -> Any:
+        return prediction.confidence
+
+
+@dataclass(frozen=True)
+class Margin(ReactiveOrder):
+    """Largest gap between the two largest probabilities first."""
+
+    def score(self, prediction: Any) -> Any:
+        return prediction.margin
+
+
+@dataclass(frozen=True)
+class Entropy(ReactiveOrder):
+    """Smallest entropy first."""
+
+    def score(self, prediction: Any) -> Any:
+        return -prediction.entropy
+
+
+@dataclass(frozen=True)
+class Blocks(Order):
+    """One stretch of `length` positions after the other, each filled by `order`, with the schedule's size anew.
+
+    Blocks are counted from the first masked position, so a prompt does not shift them.
+    """
+
+    order: BlindOrder | ReactiveOrder
+    length: int
+
+    def __post_init__(self):
+        check.integer("length", self.length, least=1)
+        if not isinstance(self.order, BlindOrder | ReactiveOrder):
+            raise TypeError(f"Argument 'order' must be an order other than Blocks, not {self.order!r}.")
+
+    def blocks(self, positions: Positions) -> list[Positions]:
+        if positions.size == 0:
+            return []
+        block = (positions - positions[0]) // self.length
+        return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
+
+
+def bit_reversal(length: int) -> Positions:
+    """The positions `0 … length−1` in the order in which the van der Corput sequence first meets them."""
+    bits = max(length - 1, 1).bit_length()
+    code, reverse = np.arange(1 << bits), np.zeros(1 << bits, dtype=np.int64)
+    for _ in range(bits):
+        reverse = 2 * reverse + (code & 1)
+        code >>= 1
+    return _first_met(reverse * length >> bits)
+
+
+def _first_met(walk: Positions) -> Positions:
+    """The distinct values of a walk in the order of their first appearance."""
+    _, first = np.unique(walk, return_index=True)
+    return walk[np.sort(first)]
+
+
+def _dilated_rounds(count: int) -> Positions:
+    """The round in which each of `count` positions is revealed; the last round reveals whatever is left."""
+    rounds = max(1, int(np.ceil(np.log2(count)))) if count > 1 else 1
+    result = np.full(count, rounds - 1)
+    for t in range(rounds, 0, -1):
+        stride = max(1, count // 2**t)
+        result[::stride] = t - 1
+    return result

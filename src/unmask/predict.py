@@ -1,0 +1,315 @@
+"""Mask predictors: for every masked position, its distribution given the revealed tokens.
+
+A predictor is called as `predictor(tokens, masked, rows)`. `rows` names the only positions whose predictions are
+needed, as flat indices into `batch · length`; a model then computes hidden states everywhere and its output head on
+those rows alone. The answer is a `Prediction`: logits as a means, read through what a sampler wants of them —
+confidence, margin, entropy, log-probabilities — computed lazily, in chunks, in float32 or better whatever the model's
+dtype, and never as a float64 array over the whole vocabulary.
+
+    ExactPredictor     the conditional marginals of a known distribution: a perfect model
+    Logits             any module or function that maps token ids to logits
+    Headed             a body that gives hidden states and a head that gives logits
+
+Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
+`Shifted` (models whose output at position `i` predicts `i+1`), `Tempered` (a deliberately wrong predictor),
+`Counted`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from unmask import check
+from unmask.backend import Tensor, torch
+from unmask.distribution.base import Distribution
+
+_ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
+
+
+class Prediction:
+    """Predictions for some positions: `head(*parts)` gives their logits, a chunk of rows at a time.
+
+    Arguments:
+        parts: Tensors with one row for each position (hidden states, or logits themselves).
+        head: Maps such rows to logits, shape `(rows, vocab)`.
+        vocab: Number of tokens.
+    """
+
+    def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
+        self.parts, self.head, self.vocab = parts, head, vocab
+
+    def __len__(self) -> int:
+        return self.parts[0].shape[0]
+
+    def take(self, index: Tensor) -> "Prediction":
+        """The predictions of the given rows."""
+        return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
+
+    def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
+        """Logits of rows `start … stop−1`, in float32 or better."""
+        values = self.head(*(part[start:stop] for part in self.parts))
+        return values if values.dtype == torch.float64 else values.float()
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Row ranges small enough to hold their logits at once."""
+        rows = max(1, _ELEMENTS // self.vocab)
+        return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
+
+    def log_probabilities(self) -> Tensor:
+        """All log-probabilities, shape `(rows, vocab)`: for small vocabularies and tests."""
+        return torch.log_softmax(self.logits(), dim=-1)
+
+    @cached_property
+    def confidence(self) -> Tensor:
+        """The largest probability of each row."""
+        return self._reduce(_confidence)
+
+    @cached_property
+    def margin(self) -> Tensor:
+        """The gap between the two largest probabilities of each row."""
+        return self._reduce(_margin)
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """The entropy of each row, in nats."""
+        return self._reduce(_entropy)
+
+    def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        return torch.cat(
+            [function(self.logits(start, stop)) for start, stop in self.chunks()] or [self.parts[0][:0, 0]]
+        )
+
+
+def _confidence(logits: Tensor) -> Tensor:
+    return torch.exp(logits.amax(dim=-1) - torch.logsumexp(logits, dim=-1))
+
+
+def _margin(logits: Tensor) -> Tensor:
+    if logits.shape[-1] == 1:
+        return torch.ones_like(logits[:, 0])
+    best, where = logits.max(dim=-1, keepdim=True)
+    total = torch.logsumexp(logits, dim=-1)
+    # Two passes for the maximum beat a sort or a top-k over the vocabulary.
+    second = logits.scatter(-1, where, -torch.inf).amax(dim=-1)
+    return torch.exp(best[:, 0] - total) - torch.exp(second - total)
+
+
+def _entropy(logits: Tensor) -> Tensor:
+    best = logits.amax(dim=-1, keepdim=True)
+    shifted = logits - best
+    weight = torch.exp(shifted)
+    total = weight.sum(dim=-1)
+    # A suppressed token has weight 0 and logit −∞: its product is 0 by convention.
+    inner = (weight * shifted.masked_fill_(weight == 0, 0.0)).sum(dim=-1)
+    return torch.log(total) - inner / total
+
+
+class MaskPredictor(ABC):
+    """Predicts every masked position from the revealed tokens.
+
+    Attributes:
+        vocab: Number of tokens.
+        mask: The token id that stands at masked positions; it is never drawn.
+    """
+
+    vocab: int
+    mask: int
+
+    @abstractmethod
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        """Predict positions.
+
+        Arguments:
+            tokens: Token ids, shape `(batch, length)`, with `mask` at masked positions.
+            masked: Booleans of the same shape.
+            rows: Flat indices into `batch · length` of the positions wanted; all of them by default.
+
+        Returns:
+            A prediction with one row for each entry of `rows`.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPredictor(MaskPredictor):
+    """The conditional marginals of a known distribution, in float64."""
+
+    distribution: Distribution
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.distribution.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.distribution.vocab
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        marginals = self.distribution.marginals(tokens.cpu().numpy(), masked.cpu().numpy())
+        logits = torch.from_numpy(marginals).to(tokens.device).log().flatten(0, 1)
+        return Prediction((logits if rows is None else logits[rows],), _same, self.vocab)
+
+
+@dataclass(frozen=True, eq=False)
+class Logits(MaskPredictor):
+    """Any callable that maps token ids to logits `(batch, length, vocab)`, or to an object with `.logits`.
+
+    If the mask is a token of the vocabulary, it is never drawn.
+    """
+
+    model: Callable[[Tensor], Any]
+    vocab: int
+    mask: int
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        answer = self.model(tokens)
+        logits = getattr(answer, "logits", answer)
+        if logits.shape != (*tokens.shape, self.vocab):
+            raise ValueError(
+                f"Argument 'model' must give logits of shape {(*tokens.shape, self.vocab)}, not {tuple(logits.shape)}."
+            )
+        flat = logits.flatten(0, 1)
+        prediction = Prediction((flat if rows is None else flat[rows],), _same, self.vocab)
+        return _without(prediction, [self.mask]) if self.mask < self.vocab else prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Headed(MaskPredictor):
+    """A body that maps token ids to hidden states `(batch, length, width)`, and a head from hidden states to logits.
+
+    The head runs on the rows asked for and no others: with a vocabulary of 126,464 tokens that is most of the work
+    saved.
+    """
+
+    body: Callable[[Tensor], Tensor]
+    head: Callable[[Tensor], Tensor]
+    vocab: int
+    mask: int
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        hidden = self.body(tokens).flatten(0, 1)
+        prediction = Prediction((hidden if rows is None else hidden[rows],), self.head, self.vocab)
+        return _without(prediction, [self.mask]) if self.mask < self.vocab else prediction
+
+
+class Wrapper(MaskPredictor):
+    """A predictor made of another one."""
+
+    predictor: MaskPredictor
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.mask
+
+
+@dataclass(frozen=True, eq=False)
+class Suppressed(Wrapper):
+    """Gives some tokens probability zero."""
+
+    predictor: MaskPredictor
+    tokens: Sequence[int]
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        return _without(self.predictor(tokens, masked, rows), self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered(Wrapper):
+    """Divides the logits by a temperature: a predictor with a known error, for experiments.
+
+    This changes the predictor itself; to sample at a temperature use `unmask.draw.Categorical`.
+    """
+
+    predictor: MaskPredictor
+    temperature: float
+
+    def __post_init__(self):
+        check.real("temperature", self.temperature, above=0.0)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        inner = self.predictor(tokens, masked, rows)
+        return Prediction(inner.parts, lambda *parts: inner.head(*parts) / self.temperature, inner.vocab)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(Wrapper):
+    """Reads the prediction of position `i` from the model's output at `i−1` (Dream); the first from its own."""
+
+    predictor: MaskPredictor
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        if rows is None:
+            rows = torch.arange(tokens.numel(), device=tokens.device)
+        first = rows % tokens.shape[1] == 0
+        return self.predictor(tokens, masked, torch.where(first, rows, rows - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Guided(Wrapper):
+    """Classifier-free guidance: `logits = free + (1 + scale) (conditional − free)`.
+
+    The free prediction sees the same tokens with the positions in `prompt` masked.
+
+    Arguments:
+        predictor: The model.
+        prompt: Booleans, shape `(length,)` or `(batch, length)`: positions hidden from the free prediction.
+        scale: 0 is no guidance.
+    """
+
+    predictor: MaskPredictor
+    prompt: Tensor
+    scale: float
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        hidden = masked | self.prompt.to(masked.device)
+        free = self.predictor(tokens.masked_fill(hidden, self.mask), hidden, rows)
+        given = self.predictor(tokens, masked, rows)
+        split, scale = len(given.parts), self.scale
+
+        def head(*parts: Tensor) -> Tensor:
+            conditional, base = given.head(*parts[:split]), free.head(*parts[split:])
+            guided = base + (1 + scale) * (conditional - base)
+            # −∞ − (−∞): a token impossible for either stays impossible.
+            return guided.masked_fill(torch.isinf(conditional) | torch.isinf(base), -torch.inf)
+
+        return Prediction((*given.parts, *free.parts), head, self.vocab)
+
+
+@dataclass(eq=False)
+class Counted(Wrapper):
+    """Counts what is asked of a predictor.
+
+    Attributes:
+        calls: Number of evaluations.
+        sequences: Sequences evaluated, summed over the calls.
+        rows: Positions whose prediction was asked for, summed over the calls.
+    """
+
+    predictor: MaskPredictor
+    calls: int = field(default=0, init=False)
+    sequences: int = field(default=0, init=False)
+    rows: int = field(default=0, init=False)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        self.calls += 1
+        self.sequences += tokens.shape[0]
+        self.rows += tokens.numel() if rows is None else rows.numel()
+        return self.predictor(tokens, masked, rows)
+
+
+def _same(logits: Tensor) -> Tensor:
+    return logits
+
+
+def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
+    def head(*parts: Tensor) -> Tensor:
+        logits = prediction.head(*parts)
+        index = torch.tensor(list(ids), device=logits.device)
+        return logits.index_fill(-1, index, -torch.inf)
+
+    return Prediction(prediction.parts, head, prediction.vocab)

@@ -1,0 +1,260 @@
+"""The sampler: predict, rank, cut, draw.
+
+`Sampler(predictor, schedule)` repeats four things until nothing is masked: ask the predictor, rank the masked
+positions (the schedule's order), cut the ranking (its size), and draw a token for each position above the cut.
+Positions first, tokens second: no rule here looks at a token before it decides to keep it.
+
+If neither half of the schedule looks at predictions, everything but the tokens is decided before the model runs: the
+sampler then asks for the chosen rows only, and its loop never waits for the device. Otherwise all masked positions
+are predicted and the choice is made on the device.
+
+**Rows are independent.** Each sequence has a seed of its own, from which come its sizes, its order and one uniform
+number for each of its positions. The same sequence with the same seed gives the same result alone and in any batch,
+if the predictor does; and the numbers at its positions do not depend on the schedule, so schedules can be compared on
+common randomness.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unmask.backend import Tensor, torch
+from unmask.draw import Categorical, Draw
+from unmask.pace import Pace, pace_for
+from unmask.predict import MaskPredictor
+from unmask.schedule import Schedule
+from unmask.trace import GIVEN, PADDED, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the next step needs.
+
+    Attributes:
+        tokens: Token ids, shape `(batch, length)`, the predictor's mask at masked positions.
+        masked: Booleans, true where a token is still to be revealed.
+        uniform: One number in `[0, 1)` for each position, used when that position is drawn.
+        pace: The rest of the plan: which positions come at which step.
+        step: Steps taken so far.
+        revealed: The step at which each position was revealed; `GIVEN` if it was never masked.
+        log_probability: Log-probability of each revealed token under the prediction it was drawn from.
+        evaluations: Predictor evaluations in which each sequence took part, shape `(batch,)`.
+        calls: Predictor calls.
+        seeds: The seed of each sequence.
+    """
+
+    tokens: Tensor
+    masked: Tensor
+    uniform: Tensor
+    pace: Pace
+    step: int
+    revealed: Tensor
+    log_probability: Tensor
+    evaluations: np.ndarray
+    calls: int
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a reader wants to know of one step.
+
+    Attributes:
+        index: Number of the step, from 0.
+        rows: Flat indices of the positions revealed.
+        tokens: The tokens they were given.
+        log_probability: Their log-probabilities.
+    """
+
+    index: int
+    rows: Tensor
+    tokens: Tensor
+    log_probability: Tensor
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`."""
+
+    end: int
+    pad: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Fills masked sequences with a predictor under a schedule.
+
+    Arguments:
+        predictor: Predicts masked positions.
+        schedule: How many positions and which.
+        draw: How a token is drawn from its prediction; the predicted law itself by default.
+        stop: Ends sequences early; off by default.
+
+    Example:
+        >>> from unmask import order, size
+        >>> from unmask.distribution import Parity
+        >>> from unmask.predict import ExactPredictor
+        >>> sampler = Sampler(ExactPredictor(Parity(6)), Schedule(size.Even(6), order.Random()))
+        >>> trace = sampler.run((4, 6), rng=torch.Generator().manual_seed(0))
+        >>> (trace.tokens.sum(dim=1) % 2).tolist(), trace.calls
+        ([0, 0, 0, 0], 6)
+    """
+
+    predictor: MaskPredictor
+    schedule: Schedule
+    draw: Draw = field(default_factory=Categorical)
+    stop: Stop | None = None
+
+    def init(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: torch.Generator | Sequence[int],
+        device: torch.device | str | None = None,
+    ) -> State:
+        """Prepare a batch.
+
+        Arguments:
+            start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
+            masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
+            rng: A generator, from which a seed for each row is drawn, or the seeds themselves.
+            device: Where to run; by default where the token ids are.
+        """
+        tokens, hidden = _start(start, masked, self.predictor, device)
+        seeds = _seeds(rng, tokens.shape[0])
+        sources = [np.random.default_rng(seed) for seed in seeds]
+        length = tokens.shape[1]
+        # The uniform numbers come first, so that they are the same under every schedule.
+        uniform = np.stack([source.random(length) for source in sources]) if sources else np.zeros((0, length))
+        pace = pace_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device)
+        return State(
+            tokens=tokens.masked_fill(hidden, self.predictor.mask),
+            masked=hidden,
+            uniform=torch.from_numpy(uniform).to(tokens.device),
+            pace=pace,
+            step=0,
+            revealed=torch.full_like(tokens, GIVEN),
+            log_probability=torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device),
+            evaluations=np.zeros(tokens.shape[0], dtype=np.int64),
+            calls=0,
+            seeds=seeds,
+        )
+
+    @torch.no_grad()
+    def step(self, state: State) -> tuple[State, Step | None]:
+        """Take one step; `None` when nothing was left to reveal."""
+        choice = state.pace.choose(state.step, state.tokens, state.masked, self.predictor)
+        if choice is None:
+            return state, None
+        drawn, scores = [], []
+        uniform = state.uniform.flatten()[choice.rows]
+        for start, stop in choice.prediction.chunks():
+            logits = choice.prediction.logits(start, stop)
+            token = self.draw(logits, uniform[start:stop], choice.rows[start:stop])
+            drawn.append(token)
+            scores.append(logits.gather(1, token[:, None])[:, 0].double() - torch.logsumexp(logits, dim=-1).double())
+        token, score = torch.cat(drawn), torch.cat(scores)
+        evaluations = state.evaluations.copy()
+        evaluations[choice.sequences] += 1
+        state = replace(
+            state,
+            tokens=_put(state.tokens, choice.rows, token),
+            masked=_put(state.masked, choice.rows, torch.zeros_like(choice.rows, dtype=torch.bool)),
+            revealed=_put(state.revealed, choice.rows, torch.full_like(choice.rows, choice.index)),
+            log_probability=_put(state.log_probability, choice.rows, score),
+            step=choice.index + 1,
+            evaluations=evaluations,
+            calls=state.calls + 1,
+        )
+        if self.stop is not None:
+            state = _stopped(state, self.stop)
+        return state, Step(choice.index, choice.rows, token, score)
+
+    def steps(self, state: State) -> Iterator[tuple[State, Step]]:
+        """All remaining steps, one after the other."""
+        while True:
+            state, step = self.step(state)
+            if step is None:
+                return
+            yield state, step
+
+    def run(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: torch.Generator | Sequence[int],
+        device: torch.device | str | None = None,
+        watch: Callable[[State, Step], None] | None = None,
+    ) -> Trace:
+        """Fill a batch and return its record.
+
+        Arguments:
+            start, masked, rng, device: As for `init`.
+            watch: Called after every step.
+        """
+        state = self.init(start, masked, rng=rng, device=device)
+        for state, step in self.steps(state):  # noqa: B020 - the last state is the result
+            if watch is not None:
+                watch(state, step)
+        if bool(torch.isnan(state.log_probability).any()):
+            # Checked once, at the end: a check at every step would make the loop wait for the device.
+            raise ValueError("The predictor gave logits that are not numbers, or excluded every token of a position.")
+        return Trace.of(
+            state.tokens, state.revealed, state.log_probability, state.evaluations, state.calls, state.seeds
+        )
+
+
+def _start(
+    start: tuple[int, int] | Tensor, masked: Tensor | None, predictor: MaskPredictor, device: torch.device | str | None
+) -> tuple[Tensor, Tensor]:
+    if isinstance(start, Tensor):
+        if start.ndim != 2 or start.is_floating_point() or start.dtype == torch.bool:
+            raise ValueError("Argument 'start' must hold token ids of shape (batch, length), or be such a shape.")
+        tokens = start.to(device=device, dtype=torch.int64)
+        hidden = tokens == predictor.mask if masked is None else masked.to(tokens.device)
+        if hidden.dtype != torch.bool or hidden.shape != tokens.shape:
+            raise ValueError(
+                f"Argument 'masked' must hold booleans of shape {tuple(tokens.shape)}, "
+                f"not {hidden.dtype} of shape {tuple(hidden.shape)}."
+            )
+        given = tokens[~hidden]
+        if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
+            raise ValueError(f"Argument 'start' must hold token ids from 0 to {predictor.vocab - 1} where not masked.")
+        return tokens, hidden
+    if masked is not None:
+        raise ValueError("Argument 'masked' goes with token ids, not with a shape.")
+    batch, length = start
+    tokens = torch.full((batch, length), predictor.mask, dtype=torch.int64, device=device)
+    return tokens, torch.ones_like(tokens, dtype=torch.bool)
+
+
+def _seeds(rng: torch.Generator | Sequence[int], batch: int) -> tuple[int, ...]:
+    if isinstance(rng, torch.Generator):
+        drawn = torch.randint(2**62, (batch,), generator=rng, device=rng.device)
+        return tuple(int(seed) for seed in drawn.tolist())
+    seeds = tuple(int(seed) for seed in rng)
+    if len(seeds) != batch:
+        raise ValueError(f"Argument 'rng' must hold one seed for each of the {batch} sequences, not {len(seeds)}.")
+    return seeds
+
+
+def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:
+    """A copy of `values` with `new` at the flat indices `rows`; states are never changed in place."""
+    return values.flatten().index_put((rows,), new).view_as(values)
+
+
+def _stopped(state: State, stop: Stop) -> State:
+    ended = (state.tokens == stop.end) & (state.revealed != GIVEN)
+    open_before = state.masked.cumsum(dim=1) > 0
+    # After the first revealed end that has nothing masked before it, everything masked becomes padding.
+    after = (ended & ~open_before).cumsum(dim=1) > 0
+    closed = after & state.masked
+    return replace(
+        state,
+        tokens=state.tokens.masked_fill(closed, stop.pad),
+        masked=state.masked & ~closed,
+        revealed=state.revealed.masked_fill(closed, PADDED),
+    )

@@ -1,0 +1,172 @@
+"""A schedule is a size and an order: how many tokens each step reveals, and which.
+
+Any size of the core works with any order. The guarantees and exact errors of `unmask.evaluate` are about
+`order.Random`.
+
+A schedule is saved as JSON with a version number. What is read back is checked: an unknown name, an unknown or
+missing field, or a value that the class itself refuses is answered in one sentence.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unmask import check, gauge, order, size
+from unmask.curve import Curve
+
+SCHEMA = 1
+
+SIZES: dict[str, type] = {
+    "even": size.Even, "ceil": size.Ceil, "cosine": size.Cosine, "log-linear": size.LogLinear,
+    "explicit": size.Explicit, "chen-tc": size.ChenTC, "chen-dtc": size.ChenDTC, "offset": size.Offset,
+    "logit": size.Logit, "tc": size.TC, "dtc": size.DTC, "minimax": size.Minimax, "universal": size.Universal,
+    "optimal": size.Optimal, "optimal-table": size.OptimalTable, "square-root": size.SquareRoot,
+    "threshold": size.Threshold, "factor": size.Factor, "entropy-bound": size.EntropyBound,
+    "at-least": size.AtLeast, "at-most": size.AtMost,
+}  # fmt: skip
+ORDERS: dict[str, type] = {
+    "random": order.Random, "spread": order.Spread, "spread-grid": order.SpreadGrid, "comb": order.Comb,
+    "left-to-right": order.LeftToRight, "dilated": order.Dilated, "confidence": order.Confidence,
+    "margin": order.Margin, "entropy": order.Entropy, "blocks": order.Blocks,
+}  # fmt: skip
+GAUGES: dict[str, Callable] = {"tc": gauge.tc, "dtc": gauge.dtc, "min": gauge.both, "sum": gauge.total}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many tokens to reveal at each step, and which.
+
+    Arguments:
+        size: Any size of `unmask.size`.
+        order: Any order of `unmask.order`.
+
+    Example:
+        >>> schedule = Schedule(size.Minimax(16, gauge.tc), order.Comb())
+        >>> schedule.to_json()["size"]
+        {'name': 'minimax', 'steps': 16, 'gauge': 'tc'}
+        >>> Schedule.from_json(schedule.to_json()) == schedule
+        True
+    """
+
+    size: size.Blind | size.Reactive
+    order: order.Order
+
+    def __post_init__(self):
+        if not isinstance(self.size, size.Blind | size.Reactive):
+            raise TypeError(f"Argument 'size' must be a size of unmask.size, not {self.size!r}.")
+        if not isinstance(self.order, order.Order):
+            raise TypeError(f"Argument 'order' must be an order of unmask.order, not {self.order!r}.")
+
+    @property
+    def blind(self) -> bool:
+        """True if no part looks at predictions, so that everything but the tokens is decided beforehand."""
+        inner = self.order.order if isinstance(self.order, order.Blocks) else self.order
+        return isinstance(self.size, size.Blind) and isinstance(inner, order.BlindOrder)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values."""
+        return {"schema": SCHEMA, "size": _encode(self.size, SIZES), "order": _encode(self.order, ORDERS)}
+
+    @classmethod
+    def from_json(cls, data: object) -> "Schedule":
+        """The schedule that `to_json` described."""
+        data = _object(data, "schedule", {"schema", "size", "order"})
+        if data["schema"] != SCHEMA:
+            raise ValueError(
+                f"Argument 'schema' must be {SCHEMA}, not {data['schema']!r}. The file is of another version."
+            )
+        return cls(_decode(data["size"], "size", SIZES), _decode(data["order"], "order", ORDERS))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as JSON; the file appears complete or not at all."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Schedule":
+        """Read what `save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text())
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise ValueError(f"Argument 'path' must name a JSON file, which {path} is not.") from None
+        return cls.from_json(data)
+
+
+def _encode(thing: Any, names: dict[str, type]) -> dict[str, Any]:
+    name = next((name for name, kind in names.items() if type(thing) is kind), None)
+    if name is None:
+        raise TypeError(
+            f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can."
+        )
+    return {"name": name, **{part: _plain(getattr(thing, part)) for part in _saved(type(thing))}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Curve):
+        return value.loss.tolist()
+    if isinstance(value, gauge.Vector):
+        return value.values.tolist()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, size.Reactive):
+        return _encode(value, SIZES)
+    if isinstance(value, order.Order):
+        return _encode(value, ORDERS)
+    if callable(value):
+        name = next((name for name, kind in GAUGES.items() if kind is value), None)
+        if name is None:
+            raise TypeError("A gauge function of your own cannot be saved. Use gauge.Vector with its values.")
+        return name
+    return value
+
+
+def _decode(data: object, role: str, names: dict[str, type]) -> Any:
+    if not isinstance(data, dict) or "name" not in data:
+        raise ValueError(f"Argument '{role}' must be an object with a name, not {data!r}.")
+    kind = names[check.known(role, str(data["name"]), names)]
+    wanted = _saved(kind)
+    data = _object(data, f"{role} {data['name']}", {"name", *wanted})
+    return kind(**{part: _READERS.get(part, _unchanged)(data[part]) for part in wanted})
+
+
+def _saved(kind: type) -> list[str]:
+    """The arguments a class is made from; the steps of explicit sizes follow from the sizes."""
+    return ["values"] if kind is size.Explicit else [part.name for part in fields(kind) if part.init]
+
+
+def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise ValueError(f"The {role} must be a JSON object, not {type(data).__name__}.")
+    if unknown := sorted(set(data) - wanted):
+        raise ValueError(f"The {role} must not have the field '{unknown[0]}'. It has {', '.join(sorted(wanted))}.")
+    if missing := sorted(wanted - set(data)):
+        raise ValueError(f"The {role} must have the field '{missing[0]}'.")
+    return data
+
+
+def _gauge(value: Any) -> Any:
+    return GAUGES[check.known("gauge", value, GAUGES)] if isinstance(value, str) else gauge.Vector(value)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "gauge": _gauge,
+    "curve": Curve,
+    "size": lambda value: _decode(value, "size", SIZES),
+    "order": lambda value: _decode(value, "order", ORDERS),
+}

@@ -1,0 +1,137 @@
+"""Sizes that look at the predictions: how long a prefix of the ranking to accept.
+
+A reactive size sees, for each sequence, the confidences or entropies of its masked positions in the order of their
+ranking, and answers how many to reveal: the longest prefix that satisfies its rule, never fewer than one.
+
+    Threshold       every confidence at least a threshold                       Fast-dLLM
+    Factor          the r-th confidence at least 1 − factor/(r+1)               Fast-dLLM
+    EntropyBound    Σ H − max H over the prefix at most a bound                 EB-Sampler
+    AtLeast, AtMost bounds on another reactive size
+
+They are made for greedy decoding. At temperature 1 they commit the predictable tokens together and distort the law;
+the exact cost of that is what `unmask.evaluate.replay` measures.
+
+This module needs no torch: it uses methods that tensors and arrays of the standard share.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from unmask import check
+
+
+class Ranked(ABC):
+    """The masked positions of every sequence in ranked order, shape `(batch, longest)`; rows are padded at the end.
+
+    Attributes:
+        valid: Booleans, false on the padding.
+    """
+
+    valid: Any
+
+    @property
+    @abstractmethod
+    def confidence(self) -> Any:
+        """Largest probability at each ranked position, 0 on the padding."""
+
+    @property
+    @abstractmethod
+    def entropy(self) -> Any:
+        """Entropy at each ranked position in nats, 0 on the padding."""
+
+
+class Reactive(ABC):
+    """A size that depends on the predictions of the ranked positions."""
+
+    @abstractmethod
+    def count(self, ranked: Ranked) -> Any:
+        """How many positions to reveal in each sequence, shape `(batch,)`; at least 1 where any is masked."""
+
+
+@dataclass(frozen=True)
+class Threshold(Reactive):
+    """All leading positions with confidence at least `threshold`, at least one.
+
+    References:
+        Wu et al., Fast-dLLM, 2025.
+    """
+
+    threshold: float = 0.9
+
+    def __post_init__(self):
+        check.real("threshold", self.threshold, least=0.0)
+
+    def count(self, ranked: Ranked) -> Any:
+        return _prefix(ranked.confidence >= self.threshold, ranked.valid)
+
+
+@dataclass(frozen=True)
+class Factor(Reactive):
+    """Leading positions whose `r`-th confidence is at least `1 − factor/(r+1)`; the first always.
+
+    References:
+        Wu et al., Fast-dLLM, 2025.
+    """
+
+    factor: float = 1.0
+
+    def __post_init__(self):
+        check.real("factor", self.factor, least=0.0)
+
+    def count(self, ranked: Ranked) -> Any:
+        rank = ranked.valid.cumsum(-1)  # 1, 2, … on the valid positions
+        return _prefix(ranked.confidence >= 1 - self.factor / (rank + 1), ranked.valid)
+
+
+@dataclass(frozen=True)
+class EntropyBound(Reactive):
+    """The longest prefix with `Σ H − max H ≤ bound`: what its tokens can know of each other is at most that.
+
+    References:
+        Ben-Hamu et al., Accelerated sampling from masked diffusion models via entropy bounded unmasking, 2025.
+    """
+
+    bound: float
+
+    def __post_init__(self):
+        check.real("bound", self.bound, least=0.0)
+
+    def count(self, ranked: Ranked) -> Any:
+        entropy = ranked.entropy
+        largest = entropy.cummax(-1).values
+        return _prefix(entropy.cumsum(-1) - largest <= self.bound, ranked.valid)
+
+
+@dataclass(frozen=True)
+class AtLeast(Reactive):
+    """Another reactive size, but no fewer than `least` positions (while so many are masked)."""
+
+    size: Reactive
+    least: int
+
+    def __post_init__(self):
+        check.integer("least", self.least, least=1)
+
+    def count(self, ranked: Ranked) -> Any:
+        return self.size.count(ranked).clamp(min=self.least).minimum(ranked.valid.sum(-1))
+
+
+@dataclass(frozen=True)
+class AtMost(Reactive):
+    """Another reactive size, but no more than `most` positions."""
+
+    size: Reactive
+    most: int
+
+    def __post_init__(self):
+        check.integer("most", self.most, least=1)
+
+    def count(self, ranked: Ranked) -> Any:
+        return self.size.count(ranked).clamp(max=self.most)
+
+
+def _prefix(accepted: Any, valid: Any) -> Any:
+    """Length of the leading run of accepted positions, at least one where any position is valid."""
+    run = (accepted & valid).cumprod(-1).sum(-1)
+    return run.maximum(valid.any(-1).to(run.dtype))
