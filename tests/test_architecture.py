@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 
 # A module imports only from its own level or below.
 LEVELS = {
-    "backend": 0, "check": 0,
+    "backend": 0, "check": 0, "loops": 0,
     "curve": 1, "information": 1, "distribution": 1,
     "gauge": 2, "size": 2, "sets": 2,
     "order": 2,

@@ -72,6 +72,19 @@ def test_the_square_root_rule_is_even_for_independent_tokens():
     assert size.SquareRoot(4, Curve(np.ones(8))).sizes(8).tolist() == [2, 2, 2, 2]
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0]), min_size=1, max_size=30), st.data())
+def test_the_square_root_rule_reveals_everything_on_any_curve_and_never_beats_the_optimum(drops, data):
+    """Curves that are flat at an end or everywhere, such as those of codes, leave no mass to split there."""
+    curve = Curve(np.cumsum([0.0, *drops])[::-1])
+    steps = data.draw(st.integers(1, curve.length))
+    sizes = size.SquareRoot(steps, curve).sizes(curve.length)
+    assert sizes.sum() == curve.length
+    assert sizes.min() >= 1
+    best, rule = (expected_kl(make(steps, curve), curve) for make in (size.Optimal, size.SquareRoot))
+    assert best <= rule + 1e-9
+
+
 def test_curves_and_tables_of_another_length_are_refused():
     with pytest.raises(ValueError, match="Argument 'length' must be the length 3 of the curve, not 4"):
         size.Optimal(2, Curve([1.0, 0.5, 0.1])).sizes(4)

@@ -6,8 +6,9 @@ works for any number of sequences with different masks, and costs `O(K + L)` per
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
+
+from unmask.loops import compiled
 
 KEPT = -1  # the step of a position that was never masked
 
@@ -50,7 +51,7 @@ def reveal_steps(sizes: ArrayLike, masked: ArrayLike, *, rng: np.random.Generato
     return result
 
 
-@njit(cache=True)
+@compiled
 def _shuffle_into(result, sizes, masked, rng):
     """Give each masked position the next step label, then shuffle the labels (Fisher–Yates)."""
     batch, length = masked.shape

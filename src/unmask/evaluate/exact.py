@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import check
 from unmask.curve import Curve
 from unmask.gauge import guarantee
+from unmask.loops import compiled
 from unmask.size.base import Blind
 
 _SIZES_AT_ONCE = 1 << 23
@@ -98,7 +98,7 @@ def likelihoods(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
     return _likelihoods(sizes, np.append(curve.loss, 0.0))
 
 
-@njit(cache=True)
+@compiled
 def _likelihoods(sizes, loss):
     result = np.zeros(sizes.shape[0])
     for row in range(sizes.shape[0]):

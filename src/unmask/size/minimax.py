@@ -24,10 +24,10 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import check, gauge
+from unmask.loops import compiled
 from unmask.size.systematic import Systematic, root
 
 Gauge = Callable[[int], NDArray[np.float64]]
@@ -117,7 +117,7 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
     return factor, np.clip(cut, 0.0, 1.0)
 
 
-@njit(cache=True)
+@compiled
 def _descend(values, factor, cut):
     """Fill `cut` with the smallest feasible cut probabilities for this factor and return their sum `B_1`.
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import check
 from unmask.curve import Curve
+from unmask.loops import compiled
 from unmask.size.base import Planned
 from unmask.size.planned import at_least_one
 from unmask.size.systematic import Systematic, root
@@ -178,7 +178,7 @@ def _same_length(length: int, expected: int, name: str) -> None:
         raise ValueError(f"Argument 'length' must be the length {expected} of the {name}, not {length}.")
 
 
-@njit(cache=True)
+@compiled
 def _levels(loss, steps):
     """Level by level: `best[m] = min_n previous[n] + (m − n) ℓ(n)`, by divide and conquer over `m`."""
     length = loss.size - 1
@@ -213,7 +213,7 @@ def _levels(loss, steps):
     return costs, back
 
 
-@njit(cache=True)
+@compiled
 def _table_levels(reach, steps):
     """Level by level without structure: `best[m] = min_n previous[n] + reach[n, m]`."""
     length = reach.shape[0]

@@ -23,10 +23,10 @@ The same laws without a table are in `unmask.size.dependence`.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from unmask import check
+from unmask.loops import compiled
 
 _TOGETHER = 256
 
@@ -129,7 +129,7 @@ class CoefficientTable:
         return visits[1:], means, np.cumsum(mass - 1.0)[:-1]
 
 
-@njit(cache=True)
+@compiled
 def _climb(level, steps, offset, slope):
     """Turn the first level into level `steps`, in place."""
     for k in range(2, steps + 1):
@@ -146,7 +146,7 @@ def _climb(level, steps, offset, slope):
             below = here
 
 
-@njit(cache=True)
+@compiled
 def _fill(table, offset, slope):
     for k in range(2, table.shape[0] + 1):
         previous, level = table[k - 2], table[k - 1]
@@ -160,7 +160,7 @@ def _fill(table, offset, slope):
             level[j] = mean / total
 
 
-@njit(cache=True)
+@compiled
 def _walk(table, offset, slope, uniform, sizes):
     """Draw by inverse transform: walk the weights until they pass a uniform share of their sum."""
     steps, width = table.shape
@@ -183,7 +183,7 @@ def _walk(table, offset, slope, uniform, sizes):
     sizes[:, steps - 1] = slack + 1
 
 
-@njit(cache=True)
+@compiled
 def _law(table, offset, slope):
     """Push the law of the number of masked tokens through the steps.
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from unmask import check
+from unmask.loops import compiled
 from unmask.size.base import Blind, as_sizes
 
 
@@ -83,7 +83,7 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     return float(brentq(function, low, high, xtol=1e-15))  # pyright: ignore[reportArgumentType]
 
 
-@njit(cache=True)
+@compiled
 def _window_sums(cut):
     """`Σ_m (1 − b_i − … − b_{i+m})_+` for every `i`.
 
