@@ -8,7 +8,7 @@
 A draw uses one uniform number per position, by inversion of the cumulative distribution. The number belongs to the
 sequence and the position, so a row's result depends on neither its neighbours nor the size of the batch; and no noise
 over the whole vocabulary is ever made. The inversion works in two stages, over blocks of the vocabulary and within
-one, with float64 sums over float32 weights.
+one: sums over a block in the precision of the logits, everything after that in float64.
 """
 
 from abc import ABC, abstractmethod
@@ -69,7 +69,7 @@ class TopK(Draw):
 
 @dataclass(frozen=True)
 class TopP(Draw):
-    """The fewest most likely tokens whose probabilities reach `mass`, renormalised."""
+    """The fewest most likely tokens whose probabilities reach `mass`, renormalised; all of them if it is 1."""
 
     mass: float
     temperature: float = 1.0
@@ -80,6 +80,8 @@ class TopP(Draw):
         _check_temperature(self.temperature)
 
     def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        if self.mass == 1:
+            return invert(_tempered(logits, self.temperature), uniform)
         ordered, where = _tempered(logits, self.temperature).sort(dim=-1, descending=True, stable=True)
         weight = torch.softmax(ordered, dim=-1)
         before = weight.cumsum(dim=-1) - weight
@@ -114,15 +116,16 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     weight = torch.exp(logits - logits.amax(dim=-1, keepdim=True))
     padding = -vocab % _BLOCK
     blocks = torch.nn.functional.pad(weight, (0, padding)).view(count, -1, _BLOCK)
-    sums = blocks.sum(dim=-1, dtype=torch.float64)
+    sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
     # Keep the target strictly below the total, where rounding could otherwise put it past the last token.
     target = uniform.to(torch.float64)[:, None] * ends[:, -1:] * (1 - 2**-52)
     block = torch.searchsorted(ends, target, right=True).clamp_(max=ends.shape[1] - 1)
     inside = blocks.gather(1, block[..., None].expand(-1, -1, _BLOCK))[:, 0].to(torch.float64)
-    left = target - (ends - sums).gather(1, block)
-    token = torch.searchsorted(inside.cumsum(dim=-1), left, right=True)[:, 0]
-    # The sums of the two stages may differ in the last digit: stay on the block's last token with any weight.
+    inner = inside.cumsum(dim=-1)
+    # How far into the block, as a fraction: the sums of the two stages differ in the last digits of the weights.
+    part = (target - (ends - sums).gather(1, block)) / sums.gather(1, block)
+    token = torch.searchsorted(inner, part.clamp_(0, 1) * inner[:, -1:], right=True)[:, 0]
     positive = torch.arange(_BLOCK, device=logits.device) * (inside > 0)
     return block[:, 0] * _BLOCK + torch.minimum(token, positive.amax(dim=-1))
 

@@ -18,7 +18,7 @@ Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from unmask import check
@@ -26,6 +26,7 @@ from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
 
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
+_BLOCK = 512
 
 
 class Prediction:
@@ -49,17 +50,18 @@ class Prediction:
 
     def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Logits of rows `start … stop−1`, in float32 or better."""
-        values = self.head(*(part[start:stop] for part in self.parts))
-        return values if values.dtype == torch.float64 else values.float()
+        return _precise(self.head(*(part[start:stop] for part in self.parts)))
 
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
         rows = max(1, _ELEMENTS // self.vocab)
         return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
 
-    def log_probabilities(self) -> Tensor:
-        """All log-probabilities, shape `(rows, vocab)`: for small vocabularies and tests."""
-        return torch.log_softmax(self.logits(), dim=-1)
+    def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
+        """Log-probabilities of rows `start … stop−1`, in float32 or better."""
+        values = self.head(*(part[start:stop] for part in self.parts))
+        # One fused pass from the model's dtype: converting first would double the memory traffic.
+        return torch.log_softmax(values, dim=-1, dtype=torch.promote_types(values.dtype, torch.float32))
 
     @cached_property
     def confidence(self) -> Tensor:
@@ -77,33 +79,28 @@ class Prediction:
         return self._reduce(_entropy)
 
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        return torch.cat(
-            [function(self.logits(start, stop)) for start, stop in self.chunks()] or [self.parts[0][:0, 0]]
-        )
+        parts = [function(self.log_probabilities(start, stop)) for start, stop in self.chunks()]
+        return torch.cat(parts) if parts else function(self.log_probabilities())
 
 
-def _confidence(logits: Tensor) -> Tensor:
-    return torch.exp(logits.amax(dim=-1) - torch.logsumexp(logits, dim=-1))
+# Each reduction owns the chunk it is given and may overwrite it.
 
 
-def _margin(logits: Tensor) -> Tensor:
-    if logits.shape[-1] == 1:
-        return torch.ones_like(logits[:, 0])
-    best, where = logits.max(dim=-1, keepdim=True)
-    total = torch.logsumexp(logits, dim=-1)
-    # Two passes for the maximum beat a sort or a top-k over the vocabulary.
-    second = logits.scatter(-1, where, -torch.inf).amax(dim=-1)
-    return torch.exp(best[:, 0] - total) - torch.exp(second - total)
+def _confidence(log_probabilities: Tensor) -> Tensor:
+    return log_probabilities.amax(dim=-1).exp()
 
 
-def _entropy(logits: Tensor) -> Tensor:
-    best = logits.amax(dim=-1, keepdim=True)
-    shifted = logits - best
-    weight = torch.exp(shifted)
-    total = weight.sum(dim=-1)
-    # A suppressed token has weight 0 and logit −∞: its product is 0 by convention.
-    inner = (weight * shifted.masked_fill_(weight == 0, 0.0)).sum(dim=-1)
-    return torch.log(total) - inner / total
+def _margin(log_probabilities: Tensor) -> Tensor:
+    best, where = log_probabilities.max(dim=-1, keepdim=True)
+    # A second pass for the maximum beats a sort or a top-k over the vocabulary.
+    second = log_probabilities.scatter_(-1, where, -torch.inf).amax(dim=-1)
+    return best[:, 0].exp() - second.exp()
+
+
+def _entropy(log_probabilities: Tensor) -> Tensor:
+    # A suppressed token has weight 0 and logarithm −∞: with any finite number instead, its product is 0.
+    finite = log_probabilities.clamp_(min=-1e4)
+    return -torch.linalg.vecdot(finite.exp(), finite)
 
 
 class MaskPredictor(ABC):
@@ -112,10 +109,13 @@ class MaskPredictor(ABC):
     Attributes:
         vocab: Number of tokens.
         mask: The token id that stands at masked positions; it is never drawn.
+        whole: True if every call needs all the sequences of the batch, because something is kept for each of them.
+            By default a call is given those sequences that reveal something, and no others.
     """
 
     vocab: int
     mask: int
+    whole: bool = False
 
     @abstractmethod
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
@@ -162,6 +162,9 @@ class Logits(MaskPredictor):
     vocab: int
     mask: int
 
+    def __post_init__(self):
+        _check_ids(self.vocab, self.mask)
+
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         answer = self.model(tokens)
         logits = getattr(answer, "logits", answer)
@@ -187,6 +190,9 @@ class Headed(MaskPredictor):
     vocab: int
     mask: int
 
+    def __post_init__(self):
+        _check_ids(self.vocab, self.mask)
+
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         hidden = self.body(tokens).flatten(0, 1)
         prediction = Prediction((hidden if rows is None else hidden[rows],), self.head, self.vocab)
@@ -206,6 +212,10 @@ class Wrapper(MaskPredictor):
     def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.predictor.mask
 
+    @property
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.whole
+
 
 @dataclass(frozen=True, eq=False)
 class Suppressed(Wrapper):
@@ -213,6 +223,10 @@ class Suppressed(Wrapper):
 
     predictor: MaskPredictor
     tokens: Sequence[int]
+
+    def __post_init__(self):
+        for token in self.tokens:
+            check.integer("tokens", token, least=0, most=self.vocab - 1)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         return _without(self.predictor(tokens, masked, rows), self.tokens)
@@ -233,7 +247,7 @@ class Tempered(Wrapper):
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         inner = self.predictor(tokens, masked, rows)
-        return Prediction(inner.parts, lambda *parts: inner.head(*parts) / self.temperature, inner.vocab)
+        return Prediction(inner.parts, lambda *parts: _precise(inner.head(*parts)) / self.temperature, inner.vocab)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,29 +265,49 @@ class Shifted(Wrapper):
 
 @dataclass(frozen=True, eq=False)
 class Guided(Wrapper):
-    """Classifier-free guidance: `logits = free + (1 + scale) (conditional − free)`.
+    """Classifier-free guidance: `logits = conditional + scale (conditional − free)`.
 
     The free prediction sees the same tokens with the positions in `prompt` masked.
 
     Arguments:
         predictor: The model.
         prompt: Booleans, shape `(length,)` or `(batch, length)`: positions hidden from the free prediction.
-        scale: 0 is no guidance.
+        scale: 0 is no guidance, and costs no second evaluation.
     """
 
     predictor: MaskPredictor
     prompt: Tensor
     scale: float
 
+    def __post_init__(self):
+        check.real("scale", self.scale)
+        if self.prompt.dtype != torch.bool or self.prompt.ndim not in (1, 2):
+            raise ValueError(
+                f"Argument 'prompt' must hold booleans of shape (length,) or (batch, length), "
+                f"not {self.prompt.dtype} of shape {tuple(self.prompt.shape)}."
+            )
+
+    @property
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.prompt.ndim == 2 or self.predictor.whole
+
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        if self.prompt.shape not in (tokens.shape, tokens.shape[1:]):
+            raise ValueError(
+                f"Argument 'prompt' must have the shape {tuple(tokens.shape)} or {tuple(tokens.shape[1:])} "
+                f"of the tokens, not {tuple(self.prompt.shape)}."
+            )
+        given = self.predictor(tokens, masked, rows)
+        if self.scale == 0:
+            return given
         hidden = masked | self.prompt.to(masked.device)
         free = self.predictor(tokens.masked_fill(hidden, self.mask), hidden, rows)
-        given = self.predictor(tokens, masked, rows)
         split, scale = len(given.parts), self.scale
 
         def head(*parts: Tensor) -> Tensor:
-            conditional, base = given.head(*parts[:split]), free.head(*parts[split:])
-            guided = base + (1 + scale) * (conditional - base)
+            # In float32 or better: differences of half-precision logits would be multiplied with their rounding.
+            conditional, base = _precise(given.head(*parts[:split])), _precise(free.head(*parts[split:]))
+            guided = conditional + scale * (conditional - base)
             # −∞ − (−∞): a token impossible for either stays impossible.
             return guided.masked_fill(torch.isinf(conditional) | torch.isinf(base), -torch.inf)
 
@@ -306,10 +340,24 @@ def _same(logits: Tensor) -> Tensor:
     return logits
 
 
+def _precise(logits: Tensor) -> Tensor:
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
 def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
     def head(*parts: Tensor) -> Tensor:
         logits = prediction.head(*parts)
-        index = torch.tensor(list(ids), device=logits.device)
-        return logits.index_fill(-1, index, -torch.inf)
+        return logits.index_fill(-1, _index(tuple(ids), logits.device), -torch.inf)
 
     return Prediction(prediction.parts, head, prediction.vocab)
+
+
+@lru_cache(maxsize=64)
+def _index(ids: tuple[int, ...], device: torch.device) -> Tensor:
+    """Token ids on the device, moved there once: a copy at every step would make the loop wait for it."""
+    return torch.tensor(ids, dtype=torch.int64, device=device)
+
+
+def _check_ids(vocab: int, mask: int) -> None:
+    check.integer("vocab", vocab, least=1)
+    check.integer("mask", mask, least=0)

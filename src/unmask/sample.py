@@ -19,10 +19,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.draw import Categorical, Draw
 from unmask.pace import Pace, pace_for
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, log_probability
 from unmask.schedule import Schedule
 from unmask.trace import GIVEN, PADDED, Trace
 
@@ -154,7 +155,7 @@ class Sampler:
             logits = choice.prediction.logits(start, stop)
             token = self.draw(logits, uniform[start:stop], choice.rows[start:stop])
             drawn.append(token)
-            scores.append(logits.gather(1, token[:, None])[:, 0].double() - torch.logsumexp(logits, dim=-1).double())
+            scores.append(log_probability(logits, token))
         token, score = torch.cat(drawn), torch.cat(scores)
         evaluations = state.evaluations.copy()
         evaluations[choice.sequences] += 1
@@ -226,7 +227,9 @@ def _start(
         return tokens, hidden
     if masked is not None:
         raise ValueError("Argument 'masked' goes with token ids, not with a shape.")
-    batch, length = start
+    if not isinstance(start, tuple) or len(start) != 2:
+        raise TypeError(f"Argument 'start' must be a tensor of token ids or a shape (batch, length), not {start!r}.")
+    batch, length = check.integer("batch", start[0], least=0), check.integer("length", start[1], least=0)
     tokens = torch.full((batch, length), predictor.mask, dtype=torch.int64, device=device)
     return tokens, torch.ones_like(tokens, dtype=torch.bool)
 
@@ -235,7 +238,9 @@ def _seeds(rng: torch.Generator | Sequence[int], batch: int) -> tuple[int, ...]:
     if isinstance(rng, torch.Generator):
         drawn = torch.randint(2**62, (batch,), generator=rng, device=rng.device)
         return tuple(int(seed) for seed in drawn.tolist())
-    seeds = tuple(int(seed) for seed in rng)
+    if isinstance(rng, str) or not isinstance(rng, Sequence):
+        raise TypeError(f"Argument 'rng' must be a torch.Generator or a list of seeds, not {rng!r}.")
+    seeds = tuple(check.integer("rng", seed, least=0) for seed in rng)
     if len(seeds) != batch:
         raise ValueError(f"Argument 'rng' must hold one seed for each of the {batch} sequences, not {len(seeds)}.")
     return seeds
@@ -254,6 +259,7 @@ def _stopped(state: State, stop: Stop) -> State:
     closed = after & state.masked
     return replace(
         state,
+        pace=state.pace.without(closed),
         tokens=state.tokens.masked_fill(closed, stop.pad),
         masked=state.masked & ~closed,
         revealed=state.revealed.masked_fill(closed, PADDED),
