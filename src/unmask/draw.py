@@ -21,14 +21,14 @@ _BLOCK = 512
 
 
 class Draw(ABC):
-    """Turns the logits of chosen positions into tokens."""
+    """Turns the predictions of chosen positions into tokens."""
 
     @abstractmethod
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
         """Draw tokens.
 
         Arguments:
-            logits: Shape `(rows, vocab)`, float32 or float64.
+            log_probabilities: Shape `(rows, vocab)`, float32 or float64.
             uniform: One number in `[0, 1)` for each row.
             rows: Flat indices of the positions into `batch · length`.
 
@@ -46,8 +46,8 @@ class Categorical(Draw):
     def __post_init__(self):
         _check_temperature(self.temperature)
 
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        return invert(_tempered(logits, self.temperature), uniform)
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        return invert(_tempered(log_probabilities, self.temperature), uniform)
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class TopK(Draw):
         check.integer("count", self.count, least=1)
         _check_temperature(self.temperature)
 
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        best, where = logits.topk(min(self.count, logits.shape[-1]), dim=-1)
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        best, where = log_probabilities.topk(min(self.count, log_probabilities.shape[-1]), dim=-1)
         chosen = invert(_tempered(best, self.temperature), uniform)
         return where.gather(1, chosen[:, None])[:, 0]
 
@@ -79,10 +79,10 @@ class TopP(Draw):
             raise ValueError(f"Argument 'mass' must be at most 1, not {self.mass:g}.")
         _check_temperature(self.temperature)
 
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
         if self.mass == 1:
-            return invert(_tempered(logits, self.temperature), uniform)
-        ordered, where = _tempered(logits, self.temperature).sort(dim=-1, descending=True, stable=True)
+            return invert(_tempered(log_probabilities, self.temperature), uniform)
+        ordered, where = _tempered(log_probabilities, self.temperature).sort(dim=-1, descending=True, stable=True)
         weight = torch.softmax(ordered, dim=-1)
         before = weight.cumsum(dim=-1) - weight
         chosen = invert(ordered.masked_fill(before >= self.mass, -torch.inf), uniform)
@@ -93,8 +93,8 @@ class TopP(Draw):
 class Greedy(Draw):
     """The most likely token."""
 
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        return logits.argmax(dim=-1)
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        return log_probabilities.argmax(dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Replay(Draw):
 
     tokens: Tensor
 
-    def __call__(self, logits: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+    def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
         return self.tokens.to(rows.device).flatten()[rows]
 
 
@@ -130,8 +130,8 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     return block[:, 0] * _BLOCK + torch.minimum(token, positive.amax(dim=-1))
 
 
-def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    return logits if temperature == 1.0 else logits / temperature
+def _tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
+    return log_probabilities if temperature == 1.0 else log_probabilities / temperature
 
 
 def _check_temperature(temperature: float) -> None:

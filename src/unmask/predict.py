@@ -26,7 +26,6 @@ from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
 
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
-_BLOCK = 512
 
 
 class Prediction:
@@ -81,6 +80,13 @@ class Prediction:
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         parts = [function(self.log_probabilities(start, stop)) for start, stop in self.chunks()]
         return torch.cat(parts) if parts else function(self.log_probabilities())
+
+
+def log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
+    """`log softmax(logits)` at one token of each row, as float64; not a number where every token is excluded."""
+    # Not `logsumexp`: it adds up a single long row in another order than a row among others, and a sequence would
+    # then not be the same alone and in a batch.
+    return torch.log_softmax(logits, dim=-1).gather(1, tokens[:, None])[:, 0].double()
 
 
 # Each reduction owns the chunk it is given and may overwrite it.

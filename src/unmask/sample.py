@@ -23,7 +23,7 @@ from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.draw import Categorical, Draw
 from unmask.pace import Pace, pace_for
-from unmask.predict import MaskPredictor, log_probability
+from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
 from unmask.trace import GIVEN, PADDED, Trace
 
@@ -152,10 +152,10 @@ class Sampler:
         drawn, scores = [], []
         uniform = state.uniform.flatten()[choice.rows]
         for start, stop in choice.prediction.chunks():
-            logits = choice.prediction.logits(start, stop)
-            token = self.draw(logits, uniform[start:stop], choice.rows[start:stop])
+            chances = choice.prediction.log_probabilities(start, stop)
+            token = self.draw(chances, uniform[start:stop], choice.rows[start:stop])
             drawn.append(token)
-            scores.append(log_probability(logits, token))
+            scores.append(chances.gather(1, token[:, None])[:, 0].double())
         token, score = torch.cat(drawn), torch.cat(scores)
         evaluations = state.evaluations.copy()
         evaluations[choice.sequences] += 1
