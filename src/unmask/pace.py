@@ -16,7 +16,8 @@ from unmask.backend import Tensor, torch
 from unmask.order import BlindOrder, Blocks, ReactiveOrder
 from unmask.predict import MaskPredictor, Prediction
 from unmask.schedule import Schedule
-from unmask.size.base import Blind
+from unmask.size.base import Blind, Planned
+from unmask.size.loglinear import LogLinear
 from unmask.size.planned import Explicit
 from unmask.size.reactive import Ranked, Reactive
 
@@ -45,6 +46,10 @@ class Pace(ABC):
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         """The next non-empty step from `step` on, or `None` when nothing is left."""
 
+    @abstractmethod
+    def without(self, closed: Tensor) -> "Pace":
+        """The plan without positions that were closed early (true in `closed`, shape `(batch, length)`)."""
+
 
 def pace_for(
     schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], device: torch.device
@@ -58,9 +63,10 @@ def pace_for(
         device: Where the plan will be used.
     """
     inner = schedule.order.order if isinstance(schedule.order, Blocks) else schedule.order
-    agenda = [_agenda(schedule, inner, row, source) for row, source in zip(masked, sources, strict=True)]
+    draws = _Draws(schedule.size)
+    agenda = [_agenda(schedule, inner, draws, row, source) for row, source in zip(masked, sources, strict=True)]
     if isinstance(schedule.size, Blind) and isinstance(inner, BlindOrder):
-        return PlannedPace.of(agenda, masked.shape[1], device)
+        return PlannedPace.of(agenda, masked.shape, device)
     return ReactivePace.of(schedule, inner, agenda, masked.shape, device)
 
 
@@ -72,17 +78,32 @@ class Stretch:
     sizes: NDArray[np.int64]
 
 
-def _agenda(schedule: Schedule, inner: object, masked: NDArray[np.bool_], source: np.random.Generator) -> list[Stretch]:
+class _Draws:
+    """Sizes for any number of positions; fixed ones are worked out once for the whole batch."""
+
+    def __init__(self, size: Blind | Reactive):
+        self.size = size
+        self.fitted: dict[int, tuple[Blind, NDArray[np.int64] | None]] = {}
+
+    def __call__(self, count: int, source: np.random.Generator) -> tuple[int, NDArray[np.int64]]:
+        """The number of steps and the sizes for `count` positions; none where the size has yet to see predictions."""
+        if isinstance(self.size, Reactive):
+            return count, np.zeros(0, dtype=np.int64)
+        if count not in self.fitted:
+            size = fitted(self.size, count)
+            self.fitted[count] = size, size.sizes(count) if isinstance(size, Planned) else None
+        size, sizes = self.fitted[count]
+        return size.steps, size.draw(count, rng=source)[0] if sizes is None else sizes
+
+
+def _agenda(
+    schedule: Schedule, inner: object, draws: _Draws, masked: NDArray[np.bool_], source: np.random.Generator
+) -> list[Stretch]:
     result = []
     for block in schedule.order.blocks(np.nonzero(masked)[0]):
         if block.size == 0:
             continue
-        sizes = np.zeros(0, dtype=np.int64)
-        steps = block.size
-        if isinstance(schedule.size, Blind):
-            size = fitted(schedule.size, block.size)
-            steps = size.steps
-            sizes = size.draw(block.size, rng=source)[0]
+        steps, sizes = draws(block.size, source)
         if isinstance(inner, BlindOrder):
             block = inner.arrange(block, length=masked.size, steps=steps, rng=source)
         result.append(Stretch(block, sizes))
@@ -90,8 +111,8 @@ def _agenda(schedule: Schedule, inner: object, masked: NDArray[np.bool_], source
 
 
 def fitted(size: Blind, count: int) -> Blind:
-    """`size`, with no more steps than there are tokens to reveal."""
-    if size.steps <= count or size.may_skip or isinstance(size, Explicit):
+    """`size`, with no more steps than there are tokens to reveal; log-linear sizes need no such limit."""
+    if size.steps <= count or isinstance(size, Explicit | LogLinear):
         return size
     return replace(size, steps=count)
 
@@ -108,13 +129,21 @@ class _Slice:
 
 @dataclass(frozen=True, eq=False)
 class PlannedPace(Pace):
-    """Every set is known: `slices[k]` are the rows of step `k`, or `None` if nobody reveals anything then."""
+    """Every set is known.
 
+    Attributes:
+        row: All positions to reveal, on the host. step: The step of each. shape: Batch and length.
+        slices: For each step its rows, or `None` if nobody reveals anything then.
+    """
+
+    row: NDArray[np.int64]
+    step: NDArray[np.int64]
+    shape: tuple[int, ...]
     slices: list[_Slice | None]
 
     @staticmethod
-    def of(agenda: list[list[Stretch]], length: int, device: torch.device) -> "PlannedPace":
-        batch = len(agenda)
+    def of(agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device) -> "PlannedPace":
+        length = shape[1]
         rows, steps = [], []
         for sequence, stretches in enumerate(agenda):
             offset = 0
@@ -125,7 +154,14 @@ class PlannedPace(Pace):
         row = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
         step = np.concatenate([np.zeros(0, dtype=np.int64), *steps])
         order = np.argsort(step, kind="stable")  # by step, then by sequence
-        row, ends = row[order], np.cumsum(np.bincount(step, minlength=1))
+        return PlannedPace._cut(row[order], step[order], shape, device)
+
+    @staticmethod
+    def _cut(
+        row: NDArray[np.int64], step: NDArray[np.int64], shape: tuple[int, ...], device: torch.device
+    ) -> "PlannedPace":
+        batch, length = shape
+        ends = np.cumsum(np.bincount(step, minlength=1))
         parts = [np.split(row, ends[:-1]), []]
         for part in parts[0]:
             sequences = np.unique(part // length)
@@ -140,7 +176,11 @@ class PlannedPace(Pace):
             index = None if sequences.size == batch else torch.from_numpy(sequences).to(device)
             slices.append(_Slice(on_device[start:stop], local[start:stop], sequences, index) if part.size else None)
             start = int(stop)
-        return PlannedPace(slices)
+        return PlannedPace(row, step, shape, slices)
+
+    def without(self, closed: Tensor) -> "PlannedPace":
+        gone = closed.flatten().cpu().numpy()[self.row]
+        return PlannedPace._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         while step < len(self.slices) and self.slices[step] is None:
@@ -149,7 +189,7 @@ class PlannedPace(Pace):
             return None
         part = self.slices[step]
         assert part is not None
-        if part.index is None:
+        if part.index is None or predictor.whole:
             prediction = predictor(tokens, masked, part.rows)
         else:
             prediction = predictor(tokens[part.index], masked[part.index], part.local)
@@ -196,9 +236,11 @@ class ReactivePace(Pace):
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         candidates, wanted = self._candidates(step, masked)
-        sequences = torch.nonzero(candidates.any(dim=1))[:, 0]
+        sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
         if sequences.numel() == 0:
             return None
+        if predictor.whole:
+            sequences = torch.arange(tokens.shape[0], device=tokens.device)
         candidates = candidates[sequences]
         rows = torch.nonzero(candidates.flatten())[:, 0]
         prediction = predictor(tokens[sequences], masked[sequences], rows)
@@ -209,7 +251,10 @@ class ReactivePace(Pace):
         length = tokens.shape[1]
         local = rows[chosen]
         whole = sequences[local // length] * length + local % length
-        return Choice(step, whole, prediction.take(chosen), sequences.cpu().numpy())
+        return Choice(step, whole, prediction.take(chosen), evaluated.cpu().numpy())
+
+    def without(self, closed: Tensor) -> "ReactivePace":
+        return self  # it looks at what is masked at each step
 
     def _candidates(self, step: int, masked: Tensor) -> tuple[Tensor, Tensor]:
         """Positions that may be revealed now, and how many of them (all, where the size has yet to see them)."""

@@ -106,7 +106,9 @@ def _margin(log_probabilities: Tensor) -> Tensor:
 def _entropy(log_probabilities: Tensor) -> Tensor:
     # A suppressed token has weight 0 and logarithm −∞: with any finite number instead, its product is 0.
     finite = log_probabilities.clamp_(min=-1e4)
-    return -torch.linalg.vecdot(finite.exp(), finite)
+    # A lone long row would be added up in another order than a row among others: give it company.
+    finite = finite if len(finite) != 1 else finite.expand(2, -1)
+    return -torch.linalg.vecdot(finite.exp(), finite)[: len(log_probabilities)]
 
 
 class MaskPredictor(ABC):

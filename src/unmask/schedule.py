@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask import check, gauge, order, size
 from unmask.curve import Curve
@@ -116,7 +117,7 @@ def _plain(value: Any) -> Any:
         return value.loss.tolist()
     if isinstance(value, gauge.Vector):
         return value.values.tolist()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, tuple):
         return list(value)
@@ -157,7 +158,16 @@ def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
 
 
 def _gauge(value: Any) -> Any:
-    return GAUGES[check.known("gauge", value, GAUGES)] if isinstance(value, str) else gauge.Vector(value)
+    if isinstance(value, str):
+        return GAUGES[check.known("gauge", value, GAUGES)]
+    return gauge.Vector(_numbers("gauge", value))
+
+
+def _numbers(name: str, value: Any) -> NDArray[np.float64]:
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"Argument '{name}' must be a list of numbers.") from None
 
 
 def _unchanged(value: Any) -> Any:
@@ -166,7 +176,8 @@ def _unchanged(value: Any) -> Any:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "gauge": _gauge,
-    "curve": Curve,
+    "curve": lambda value: Curve(_numbers("curve", value)),
+    "table": lambda value: _numbers("table", value),
     "size": lambda value: _decode(value, "size", SIZES),
     "order": lambda value: _decode(value, "order", ORDERS),
 }

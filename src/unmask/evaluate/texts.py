@@ -72,6 +72,8 @@ def replay(
         once.
     """
     batch = check.integer("batch", batch, least=1)
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
+        raise ValueError(f"Argument 'tokens' must hold token ids from 0 to {predictor.vocab - 1}.")
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked
     seeds = torch.randint(2**62, (tokens.shape[0],), generator=rng, device=rng.device).tolist()
     nll, evaluations = [], []

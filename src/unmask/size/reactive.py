@@ -111,6 +111,7 @@ class AtLeast(Reactive):
     least: int
 
     def __post_init__(self):
+        _check_reactive(self.size)
         check.integer("least", self.least, least=1)
 
     def count(self, ranked: Ranked) -> Any:
@@ -125,10 +126,16 @@ class AtMost(Reactive):
     most: int
 
     def __post_init__(self):
+        _check_reactive(self.size)
         check.integer("most", self.most, least=1)
 
     def count(self, ranked: Ranked) -> Any:
         return self.size.count(ranked).clamp(max=self.most)
+
+
+def _check_reactive(size: object) -> None:
+    if not isinstance(size, Reactive):
+        raise TypeError(f"Argument 'size' must be a size that looks at predictions, not {size!r}.")
 
 
 def _prefix(accepted: Any, valid: Any) -> Any:
