@@ -1,0 +1,106 @@
+"""Train the built-in model: characters a–z and space, 256 of them at a time.
+
+    python experiments/builtin.py TEXT --folder runs/builtin --steps 20000 --minutes 9 --output DIR
+
+TEXT is text8 or its beginning, as plain text or `.xz`; characters 0 to 70,000,000 are for training and the two million
+after them are left for validation and test. Run it again to resume. With `--masks comb` the sets are those that a comb
+of 16 to 64 steps visits, mixed evenly with uniform ones: the paper's objective under that schedule.
+"""
+
+import argparse
+import lzma
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from unmask import nn, order, size
+from unmask.evaluate.texts import replay
+from unmask.schedule import Schedule
+from unmask.text import Alphabet, Store
+from unmask.train import Masks, Recipe, ScheduleMasks, UniformMasks, train
+
+ALPHABET = Alphabet("abcdefghijklmnopqrstuvwxyz ")
+LENGTH = 256
+TRAIN, VALID = 70_000_000, 71_000_000
+
+
+@dataclass(frozen=True)
+class Mixed(Masks):
+    """Half of each batch from uniform levels, the rest from combs of several numbers of steps."""
+
+    steps: tuple[int, ...] = (16, 32, 64)
+
+    def draw(self, batch, length, *, rng):
+        half = batch // 2
+        rest = np.array_split(np.arange(batch - half), len(self.steps))
+        parts = [UniformMasks().draw(half, length, rng=rng)]
+        for steps, share in zip(self.steps, rest, strict=True):
+            comb = ScheduleMasks(Schedule(size.Even(steps), order.Comb()))
+            parts.append(comb.draw(share.size, length, rng=rng))
+        return np.concatenate(parts)
+
+
+def read(path: Path) -> str:
+    return lzma.open(path, "rt").read() if path.suffix == ".xz" else path.read_text()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--masks", choices=["uniform", "comb"], default="uniform")
+    options = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda":
+        torch.backends.cuda.matmul.allow_tf32 = True
+    begin = time.monotonic()
+    text = read(options.text)
+    store = Store.of(text[:TRAIN], ALPHABET)
+    valid = Store.of(text[TRAIN:VALID], ALPHABET)
+    print(f"read {len(store):,} characters in {time.monotonic() - begin:.0f} s on {device}", flush=True)
+    recipe = Recipe(steps=options.steps, batch=options.batch, rate=options.rate, warmup=1000)
+    config = nn.Config(vocab=ALPHABET.vocab, length=LENGTH)
+    model, progress = train(
+        config,
+        store,
+        recipe,
+        masks=Mixed() if options.masks == "comb" else UniformMasks(),
+        folder=options.folder,
+        device=device,
+        minutes=options.minutes,
+        compile_model=device == "cuda",
+        watch=lambda p: print(
+            f"{p.step:>7} {p.loss / np.log(2):.4f} bits  {p.rate:.2e}  {p.seconds:.0f} s", flush=True
+        ),
+    )
+    about = {
+        "alphabet": ALPHABET.characters,
+        "recipe": asdict(recipe),
+        "masks": options.masks,
+        "steps": progress.step,
+        "data": "first 70,000,000 characters of text8 (English Wikipedia of 2006, CC BY-SA 3.0 / GFDL)",
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    nn.save(model, options.output / f"{options.masks}.safetensors", about=about)
+    texts = torch.from_numpy(valid.even_windows(LENGTH, 256)).to(device)
+    predictor = model.predictor()
+    for name, schedule in {
+        "random, one by one": Schedule(size.Even(LENGTH), order.Random()),
+        "random, 16 even": Schedule(size.Even(16), order.Random()),
+        "comb, 16 even": Schedule(size.Even(16), order.Comb()),
+        "left to right": Schedule(size.Even(LENGTH), order.LeftToRight()),
+    }.items():
+        score = replay(predictor, schedule, texts, rng=torch.Generator().manual_seed(0), batch=256).per_token
+        print(f"{name:<20}{score.mean / np.log(2):.4f} ± {score.standard_error / np.log(2):.4f} bits per character")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Texts as token ids: alphabets, tokenizers, and a memory-mapped store.
+
+An `Alphabet` is a list of characters; byte-level text is the alphabet of all 256 bytes. A `tokenizers` file gives any
+other vocabulary. `Store` keeps the ids of a long text in a file and hands out windows of it without reading the rest.
+"""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import check
+
+
+class Codec(ABC):
+    """Maps text to token ids and back."""
+
+    vocab: int
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Token ids of a text."""
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of token ids."""
+
+
+@dataclass(frozen=True)
+class Alphabet(Codec):
+    """One token per character, numbered in the order given.
+
+    Example:
+        >>> Alphabet("abc").encode("cab").tolist()
+        [2, 0, 1]
+    """
+
+    characters: str
+
+    def __post_init__(self):
+        if not self.characters or len(set(self.characters)) != len(self.characters):
+            raise ValueError("Argument 'characters' must be a string of different characters, at least one.")
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return len(self.characters)
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        table = {character: number for number, character in enumerate(self.characters)}
+        try:
+            return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
+        except KeyError as error:
+            where = text.index(error.args[0])
+            raise ValueError(
+                f"Argument 'text' must use the {self.vocab} characters of the alphabet, "
+                f"but has {error.args[0]!r} at character {where}."
+            ) from None
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return "".join(self.characters[token] for token in tokens)
+
+
+@dataclass(frozen=True)
+class Bytes(Codec):
+    """One token per byte of UTF-8."""
+
+    vocab: int = 256
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return bytes(tokens).decode(errors="replace")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer(Codec):
+    """A tokenizer file of the `tokenizers` library."""
+
+    inner: Any
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
+        try:
+            import tokenizers
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                'This needs tokenizers, which is not installed. Run: pip install "unmask[torch]" tokenizers'
+            ) from None
+        return cls(tokenizers.Tokenizer.from_file(str(path)))
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return int(self.inner.get_vocab_size())
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.array(self.inner.encode(text).ids, dtype=np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self.inner.decode(list(tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A long sequence of token ids, in memory or mapped from a file."""
+
+    tokens: NDArray[Any]
+
+    @classmethod
+    def of(cls, text: str, codec: Codec) -> "Store":
+        return cls(codec.encode(text).astype(_smallest(codec.vocab)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as a `.npy` file; it appears complete or not at all."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.npy")
+        try:
+            np.save(temporary, self.tokens)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Store":
+        """Map a file written by `save`; nothing is read until it is asked for."""
+        return cls(np.load(path, mmap_mode="r"))
+
+    def __len__(self) -> int:
+        return self.tokens.size
+
+    def windows(self, length: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The windows of `length` tokens that begin at `starts`, shape `(count, length)`."""
+        return self.tokens[np.asarray(starts)[:, None] + np.arange(length)].astype(np.int64)
+
+    def random_windows(self, length: int, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """`count` windows at uniformly random places."""
+        self._at_least(length)
+        return self.windows(length, rng.integers(len(self) - length + 1, size=count))
+
+    def even_windows(self, length: int, count: int | None = None) -> NDArray[np.int64]:
+        """Disjoint windows spread evenly over the text: as many as asked for, or all."""
+        self._at_least(length)
+        most = len(self) // length
+        count = most if count is None else check.integer("count", count, least=1, most=most)
+        return self.windows(length, np.arange(count) * most // count * length)
+
+    def _at_least(self, length: int) -> None:
+        if len(self) < length:
+            raise ValueError(f"Argument 'text' must have at least one sequence of {length} tokens, not {len(self)}.")
+
+
+def _smallest(vocab: int) -> type:
+    return np.uint8 if vocab <= 256 else np.uint16 if vocab <= 65536 else np.uint32
