@@ -17,6 +17,7 @@ check: .venv/ready     ## lint, format, types
 
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/sampler.py
 
 reproduce: .venv/ready ## the paper's three figures at full size, into figures/
 	$(BIN)/unmask reproduce --output figures
