@@ -282,18 +282,35 @@ def test_a_bad_list_is_refused_in_a_sentence(line, sentence):
 
 def test_steps_from_a_total_correlation_are_ordered_and_exact():
     record = answer("steps --length 2000 --tc 38.1231 --target 0.1")
-    (row,) = record["guaranteed"]
+    row, best = record["guaranteed"]
     assert (row["size"], row["exact"]) == ("tc", 698)
     assert row["exact"] <= row["theorem"] <= row["simplified"]
     assert row["theorem"] == bounds.steps_for_tc(2000, 38.1231, 0.1)
     assert record["measured"] == []
-    assert "'tc' with 698 steps" in record["recommendation"]
+    assert best == {"size": "minimax-tc", "theorem": None, "simplified": None, "exact": 481}
+    assert (
+        38.1231 * size.Minimax(481, gauge.tc).factor(2000) <= 0.1 < 38.1231 * size.Minimax(480, gauge.tc).factor(2000)
+    )
+    assert "'minimax-tc' with 481 steps" in record["recommendation"]
 
 
 def test_steps_with_both_measures_recommend_the_better_scheme():
     record = answer("steps --length 500 --tc 300 --dtc 5 --target 0.5")
-    assert [row["size"] for row in record["guaranteed"]] == ["tc", "dtc"]
-    assert record["recommendation"].startswith("Take 'dtc' with")
+    names = ["tc", "dtc", "minimax-tc", "minimax-dtc", "minimax-min", "minimax-sum"]
+    assert [row["size"] for row in record["guaranteed"]] == names
+    exact = {row["size"]: row["exact"] for row in record["guaranteed"]}
+    assert exact["minimax-tc"] <= exact["tc"]
+    assert exact["minimax-dtc"] <= exact["dtc"]
+    assert record["recommendation"].startswith("Take 'minimax-dtc' with")
+
+
+def test_steps_show_without_being_asked_that_minimax_and_optimal_sizes_need_fewer():
+    record = answer("steps --distribution markov --length 64 --alphabet 2 --stay 0.8 --target 0.5")
+    count = {row["size"]: row["steps"] for row in record["measured"]}
+    assert count["minimax-tc"] < count["tc"]
+    assert count["minimax-dtc"] < count["dtc"]
+    assert count["optimal"] == min(count.values())
+    assert "'optimal' needs" in record["recommendation"]
 
 
 def test_steps_on_a_distribution_are_the_fewest():
@@ -317,7 +334,7 @@ def test_the_text_of_steps_fits_a_narrow_terminal():
     for line in (
         "--tc 38 --dtc 12",
         "--distribution latent-parity",
-        "--distribution mixture --bias 0.05 --size even,tc",
+        "--distribution mixture --bias 0.05 --size even,tc,optimal,universal",
     ):
         result = run(f"steps --length 100 --target 0.5 {line}")
         assert result.exit_code == 0
@@ -327,8 +344,11 @@ def test_the_text_of_steps_fits_a_narrow_terminal():
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--target 0.1", "Say what is known of the data: --tc, --dtc, or --distribution with its options."),
-        ("--target 0.1 --tc 3 --distribution parity", "A distribution has its own TC and DTC."),
+        (
+            "--target 0.1",
+            "Say what is known of the data: --tc, --dtc, --distribution with its options, or --curve FILE.",
+        ),
+        ("--target 0.1 --tc 3 --distribution parity", "A distribution has its own TC and DTC, and so has a curve."),
         ("--target 0.1 --tc 3 --stay 0.5", "Without --distribution there is no use for --stay. Leave it out."),
         ("--target 0 --tc 3", "Argument 'target' must be greater than 0, not 0."),
         ("--target 0.1 --tc -3", "Argument 'tc' must be at least 0, not -3."),
@@ -436,7 +456,12 @@ def test_the_demo_shows_a_table_and_saves_a_figure(tmp_path, monkeypatch):
     for row in rows:
         held = best.setdefault(row["distribution"], row)
         best[row["distribution"]] = min(held, row, key=lambda each: each["expected_kl"])
-    assert [row["size"] for row in best.values()] == ["tc", "dtc", "even"]
+    assert [row["size"] for row in best.values()] == ["optimal"] * 3
+    errors = {(row["distribution"], row["size"]): row["expected_kl"] for row in rows}
+    # One schedule does for both codes what takes one each, within a fifth.
+    assert errors["code, low TC", "minimax-min"] < 1.2 * errors["code, low TC", "tc"]
+    assert errors["code, low DTC", "minimax-min"] < errors["code, low DTC", "dtc"]
+    assert errors["Markov chain", "even"] < errors["Markov chain", "minimax-min"]
 
 
 def test_without_matplotlib_the_demo_does_without_a_figure(tmp_path, monkeypatch):

@@ -280,3 +280,15 @@ def test_a_million_tokens_take_seconds():
     assert time.perf_counter() - start < 10  # two seconds on an idle machine; `make bench` measures it
     assert cut.sum() == pytest.approx(10**5 - 1)
     assert factor == pytest.approx(1.85999e-05, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("length", "steps", "measure"), [(5000, 2, gauge.total), (2164, 2, gauge.dtc), (3695, 2, gauge.both)]
+)
+def test_the_factor_is_found_where_the_search_is_slow(length, steps, measure):
+    """Cases on which a root finder limited to a hundred evaluations gives up."""
+    schedule = size.Minimax(steps, measure)
+    assert gauge.guarantee(schedule.overhang(length), measure(length)) == pytest.approx(
+        schedule.factor(length), rel=1e-9
+    )
+    assert schedule.cut_probabilities(length).sum() == pytest.approx(steps - 1, abs=1e-9)

@@ -14,10 +14,29 @@ from unmask import reproduce
 
 # One colour per role, distinguishable in print and by colour-blind readers (Okabe & Ito).
 _SCHEME, _BOUND, _CEIL, _OFFSET = "#0072B2", "#555555", "#D55E00", "#009E73"
-_LINES = (("#D55E00", "-"), ("#E69F00", "--"), ("#999999", "-"), ("#0072B2", "-"), ("#009E73", "-"))
+
+# Each schedule looks the same in every figure. Colour says what it is made for: fixed sizes warm, TC blue, DTC green,
+# both purple, a known curve black. The paper's schemes are dashed, minimax and optimal ones solid.
+_LINES: dict[str, dict[str, Any]] = {
+    "even": {"color": "#D55E00"},
+    "cosine": {"color": "#E69F00", "dashes": (5, 2)},
+    "ceil": {"color": "#E69F00", "dashes": (2, 1.5)},
+    "offset": {"color": "#E69F00"},
+    "log-linear": {"color": "#999999"},
+    "tc": {"color": "#0072B2", "dashes": (5, 2)},
+    "dtc": {"color": "#009E73", "dashes": (5, 2)},
+    "minimax-tc": {"color": "#0072B2"},
+    "minimax-dtc": {"color": "#009E73"},
+    "minimax-min": {"color": "#AA3377"},
+    "minimax-sum": {"color": "#56B4E9"},
+    "universal": {"color": "#7A4A1E", "dashes": (6, 1.5, 1.5, 1.5)},
+    "square-root": {"color": "#777777", "dashes": (2, 1.5)},
+    "optimal": {"color": "#000000"},
+}
 
 _ROUNDING = 1e-9  # errors below this are zero
 _NO_ERROR = "no error: a cut fits"
+ERROR = "expected KL (nats)"
 
 _STYLE: dict[Any, Any] = {
     "font.size": 12,
@@ -32,6 +51,7 @@ _STYLE: dict[Any, Any] = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
+    "legend.handlelength": 2.6,  # long enough to show a dash
     "lines.linewidth": 1.8,
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "unmask",  # the same drawing gives the same file
@@ -58,16 +78,21 @@ def require() -> None:
         raise ImportError('Figures need matplotlib. Install it with: pip install "unmask[plot]".') from None
 
 
+def line(name: str) -> dict[str, Any]:
+    """How the schedule of that name is drawn: keywords for `plot`, its label among them."""
+    return {"label": name, **_LINES[name]}
+
+
 def paper_figure(figure: reproduce.Figure, paths: Sequence[Path]) -> None:
     """Draw a figure of the paper, once per path; the suffix of a path decides the format."""
-    with _sheet(len(figure.panels), (10.5, 4.6), paths) as axes:
+    with sheet(len(figure.panels), (10.5, 4.6), paths) as axes:
         for panel, ax in zip(figure.panels, axes, strict=True):
             if panel.axis == "iteration":
                 _draw_sizes(panel, ax)
             else:
                 _draw_errors(panel, ax)
             ax.set_xlabel(_AXES[panel.axis])
-        axes[0].set_ylabel("mean number of tokens revealed" if figure.name == "figure1" else "expected KL (nats)")
+        axes[0].set_ylabel("mean number of tokens revealed" if figure.name == "figure1" else ERROR)
 
 
 def comparison(
@@ -82,47 +107,73 @@ def comparison(
         path: Where to; the suffix decides the format.
         title: One line above all panels.
     """
-    with _sheet(len(errors), (12.0, 4.8), [path], title=title) as axes:
+    with sheet(len(errors), (12.0, 4.8), [path], title=title) as axes:
         for ax, (distribution, curves) in zip(axes, errors.items(), strict=True):
-            for row, ((colour, dash), (name, values)) in enumerate(zip(_LINES, curves.items(), strict=False)):
-                error = np.where(np.asarray(values) > _ROUNDING, values, np.nan)
-                ax.plot(steps, error, dash, color=colour, label=name, marker="o", markersize=3.5)
-                _mark_zeros(ax, np.asarray(steps)[np.isnan(error)], colour, row)
+            tradeoffs(ax, steps, curves, marker="o", markersize=3.5)
             ax.axvline(marked, color="#bbbbbb", linewidth=1, zorder=0)
-            ax.set_xscale("log", base=2)
-            ax.set_yscale("log")
-            ax.set_xticks([k for k in steps if k & (k - 1) == 0])
-            ax.xaxis.set_major_formatter("{x:.0f}")
-            ax.yaxis.set_major_formatter("{x:g}")
-            ax.set_xlabel(_AXES["steps"])
             ax.set_title(distribution)
-        axes[0].set_ylabel("expected KL (nats)")
+        axes[0].set_ylabel(ERROR)
+
+
+def tradeoffs(ax: Any, steps: Sequence[int], errors: Mapping[str, Sequence[float]], **look: Any) -> None:
+    """Draw errors against steps on logarithmic axes, one line per schedule; errors of zero are marked at the foot."""
+    rows = 0
+    for name, values in errors.items():
+        error = np.where(np.asarray(values) > _ROUNDING, values, np.nan)
+        ax.plot(steps, error, **line(name), **look)
+        zeros = np.asarray(steps)[np.isnan(error)]
+        _mark_zeros(ax, zeros, _LINES[name]["color"], rows)
+        rows += bool(zeros.size)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks([k for k in steps if k & (k - 1) == 0])
+    ax.xaxis.set_major_formatter("{x:.0f}")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_xlabel(_AXES["steps"])
 
 
 @contextmanager
-def _sheet(
-    columns: int, inches: tuple[float, float], paths: Sequence[Path], *, title: str | None = None
+def sheet(
+    columns: int,
+    inches: tuple[float, float],
+    paths: Sequence[Path],
+    *,
+    title: str | None = None,
+    legend_columns: int = 9,
 ) -> Iterator[Any]:
-    """Axes to draw on; the drawing is saved to every path at the end."""
+    """Axes to draw on, side by side; the drawing is saved to every path at the end, with one legend below.
+
+    Arguments:
+        columns: The number of panels.
+        inches: Width and height of the whole.
+        paths: Where to; their suffixes decide the formats.
+        title: One line above all panels.
+        legend_columns: At most so many entries of the legend in a row.
+    """
     require()
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        sheet = Figure(figsize=inches, layout="constrained")
-        axes: Any = sheet.subplots(1, columns, squeeze=False)
+        page = Figure(figsize=inches, layout="constrained")
+        axes: Any = page.subplots(1, columns, squeeze=False)
         if title:
-            sheet.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+            page.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         yield axes.ravel()
         # One legend for all panels: equal entries once, the footnote last.
         pairs = [pair for ax in axes.ravel() for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
         pairs.sort(key=lambda pair: pair[1] == _NO_ERROR)
         entries = {label: handle for handle, label in pairs}
-        sheet.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=len(entries))
+        rows = -(-len(entries) // legend_columns)
+        legend = page.legend(
+            list(entries.values()), list(entries), loc="outside lower center", ncols=-(-len(entries) // max(rows, 1))
+        )
+        for handle in legend.legend_handles:
+            handle.set_alpha(1)  # pyright: ignore[reportOptionalMemberAccess]
         for path in paths:
             # A date in the file would make every run differ.
             undated = {"Date": None} if path.suffix == ".svg" else {}
-            sheet.savefig(path, dpi=160, metadata=undated)
+            page.savefig(path, dpi=160, metadata=undated)
 
 
 def _draw_sizes(panel: reproduce.Panel, ax: Any) -> None:

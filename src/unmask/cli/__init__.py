@@ -15,10 +15,12 @@ that cost is computed here, not guessed.
   The first minute: schedules compared on three distributions, with a figure
     unmask demo
   What one schedule does, and what it guarantees for every distribution
-    unmask plan --length 2000 --steps 100 --size tc
+    unmask plan --length 2000 --steps 100 --size minimax-min
   The exact error of schedules on a known distribution
     unmask expect --distribution markov --length 256 --alphabet 2 --stay 0.9 \\
-                  --size even,cosine,tc,dtc --steps 16,32
+                  --size even,cosine,tc,minimax-min,optimal --steps 16,32
+  The best sizes for a measured loss curve
+    unmask plan --steps 16 --size optimal --curve validation-loss.csv
   The fewest steps for a target error
     unmask steps --length 2000 --tc 38 --target 0.1
   The three figures of the paper
@@ -30,7 +32,7 @@ Every command has --help with examples, and --json for programs.
 _SUMMARIES = {
     "demo": "Compare schedules on three distributions, with a figure.",
     "plan": "Show the sizes of a schedule and what it guarantees.",
-    "expect": "Compute the exact expected KL of schedules on a distribution.",
+    "expect": "Compute the exact expected KL of schedules on a distribution or curve.",
     "steps": "Find the fewest steps that reach a target error.",
     "reproduce": "Make the paper's three figures, at full size.",
 }

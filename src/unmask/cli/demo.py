@@ -16,19 +16,21 @@ from unmask.distribution import Markov, ReedSolomon
 
 _LENGTH, _STEPS = 256, 32
 _SWEEP = (8, 12, 16, 24, 32, 48, 64, 96, 128)
-_SIZES = ("even", "cosine", "log-linear", "tc", "dtc")
+_SIZES = ("even", "cosine", "log-linear", "tc", "dtc", "minimax-min", "optimal")
 _FILE = "unmask-demo.png"
 
 _INTRODUCTION = f"""\
 A masked diffusion model writes {_LENGTH} tokens in {_STEPS} steps by revealing several tokens at once, each drawn as \
 if the others of its batch did not exist. What they should have known of each other is lost: the KL divergence \
 between the data and what the sampler writes, computed here exactly. How many tokens each step reveals is the \
-schedule, and none is best for all data."""
+schedule; without knowing the data, none is best."""
 
 _REMARK = """\
 Where dependence sits at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
-sizes reveal too much at the wrong moment unless a cut happens to fall right, and 'tc' or 'dtc' win by far; they \
-guarantee as much for any data. Where it is spread evenly, as in this Markov chain, fixed sizes win."""
+sizes reveal too much at the wrong moment unless a cut happens to fall right, while 'tc' or 'dtc' lose little and \
+guarantee as much for any data of that TC or DTC. 'minimax-min' is one schedule for both. Where dependence is spread \
+evenly, as in this Markov chain, fixed sizes do better than such guarantees. 'optimal' is made for the loss curve of \
+the data and wins over all: with a curve, use it; without one, minimax."""
 
 
 @click.command()
@@ -62,11 +64,11 @@ def demo(output: Path, as_json: bool) -> None:
     with staged(output) if drawn else nullcontext(output) as folder:
         with progress() as bar:
             for size in bar.track(_SIZES, description="Computing"):
-                schedules = [size_family(size)(steps) for steps in _SWEEP]
                 for name, curve in curves.items():
-                    errors[name][size] = [evaluate.expected_kl(schedule, curve) for schedule in schedules]
+                    family = size_family(size, curve)
+                    errors[name][size] = evaluate.tradeoff(family, curve, _SWEEP).tolist()
         if drawn:
-            title = f"Error of five schedules on {_LENGTH} tokens: none is best for all data"
+            title = f"Error of seven schedules on {_LENGTH} tokens: without a curve, none is best for all data"
             plot.comparison(_SWEEP, errors, _STEPS, folder / _FILE, title)
     here = _SWEEP.index(_STEPS)
     if as_json:
@@ -106,7 +108,7 @@ def demo(output: Path, as_json: bool) -> None:
         screen.print(f"Figure: {output / _FILE}", soft_wrap=True)
     else:
         screen.print('No figure: matplotlib is not installed. To get it: pip install "unmask[plot]"', markup=False)
-    screen.print("Next: unmask plan --length 256 --steps 32 --size tc", soft_wrap=True)
+    screen.print("Next: unmask plan --length 256 --steps 32 --size minimax-min", soft_wrap=True)
 
 
 def _can_draw() -> bool:
@@ -118,4 +120,5 @@ def _can_draw() -> bool:
 
 
 def _cell(value: float, wins: bool) -> str:
-    return f"[bold green]{number(value)} *[/bold green]" if wins else f"{number(value)}  "
+    shown = number(value) if value > 1e-12 else "0"
+    return f"[bold green]{shown} *[/bold green]" if wins else f"{shown}  "

@@ -1,5 +1,6 @@
 """`unmask expect`: the exact error of schedules on a known distribution."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -8,22 +9,26 @@ from rich import box
 from rich.table import Table
 
 from unmask import check, evaluate
-from unmask.cli import options
-from unmask.cli.names import build_distribution, size_family
+from unmask.cli import data, options
+from unmask.cli.names import size_family
 from unmask.cli.output import number, print_json, progress, terminal
+
+_ROUNDING = 1e-12  # errors below this are zero
 
 
 @click.command()
-@options.distribution(required=True)
-@click.option("--length", type=options.INTEGER, required=True, help="Number of tokens.")
+@options.data()
 @click.option("--size", "names", type=options.SIZE_LIST, metavar="NAMES", required=True, help=options.SIZE_HELP)
 @click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", required=True, help="Numbers of steps.")
 @click.option("--draws", type=options.INTEGER, help="Also estimate from this many random schedules.")
 @options.seed
 @options.as_json
 def expect(
-    distribution: str,
-    length: int,
+    length: int | None,
+    distribution: str | None,
+    curve: Path | None,
+    monotone: bool,
+    estimate_curve: int | None,
     names: list[str],
     steps: list[int],
     draws: int | None,
@@ -31,9 +36,10 @@ def expect(
     as_json: bool,
     **parameters: float | None,
 ) -> None:
-    """Compute the exact expected KL of schedules on a distribution, in nats.
+    """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
 
-    Lists are separated by commas. A distribution needs --length and what the second column says:
+    Lists are separated by commas. The data are a curve in a file (see `unmask plan`) or a distribution, which needs
+    --length and what the second column says:
 
     \b
       reed-solomon    --dimension --alphabet    any DIMENSION tokens determine the rest
@@ -50,18 +56,28 @@ def expect(
       unmask expect --distribution markov --length 256 --alphabet 2 --stay 0.9 \\
                     --size even,cosine,tc,dtc --steps 16,32,64
       unmask expect --distribution mixture --length 500 --bias 0.1 --size dtc,even --steps 20 --draws 10000
+      unmask expect --distribution linear --length 500 --dimension 480 --alphabet 2 --estimate-curve 400 \\
+                    --size tc,minimax-tc --steps 32
+      unmask expect --curve validation-loss.csv --monotone --size even,minimax-min,optimal --steps 16,32
 
-    JSON: distribution {name, options, entropy, tc, dtc} and rows of size, steps, expected_kl, tc, dtc; with --draws
-    also estimate and standard_error.
+    The exact curve of a linear code of more than 22 tokens is out of reach: --estimate-curve averages over random
+    orders instead, and every error then has a standard error.
+
+    JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of size, steps, expected_kl, tc,
+    dtc; with --draws also estimate and standard_error; with --estimate-curve also curve_error, the standard error that
+    expected_kl has from the curve, and estimated_from and curve_standard_error of the distribution; with --monotone
+    monotone_change, the largest change of the curve.
     """
     rng = np.random.default_rng(seed)
-    given = {"length": length, **parameters}
-    curve = build_distribution(distribution, given, rng=rng).curve()
+    known = data.read(length, distribution, curve, monotone, estimate_curve, parameters, rng=rng)
+    if known is None:
+        raise ValueError("Say what the data are: --distribution with its options, or --curve FILE.")
+    loss = known.curve
     if draws is not None:
         check.integer("draws", draws, least=2)
-    schedules = [(name, size_family(name)(count)) for name in names for count in steps]
+    schedules = [(name, size_family(name, loss)(count)) for name in names for count in steps]
     for _, schedule in schedules:
-        schedule.mean_sizes(length)  # refuses more steps than tokens before any work is done
+        schedule.mean_sizes(loss.length)  # refuses more steps than tokens before any work is done
     rows: list[dict[str, Any]] = []
     with progress() as bar:
         task = bar.add_task("Computing", total=len(schedules) * (draws or 1))
@@ -70,30 +86,36 @@ def expect(
             row: dict[str, Any] = {
                 "size": name,
                 "steps": schedule.steps,
-                "expected_kl": evaluate.expected_kl(schedule, curve),
-                "tc": curve.total_correlation,
-                "dtc": curve.dual_total_correlation,
+                "expected_kl": evaluate.expected_kl(schedule, loss),
+                "tc": loss.total_correlation,
+                "dtc": loss.dual_total_correlation,
             }
+            if (spread := known.standard_error(schedule)) is not None:
+                row["curve_error"] = spread
             if draws is None:
                 bar.advance(task)
             else:
                 (estimate,) = evaluate.sampled_kl(
-                    schedule, [curve], draws, rng=stream, progress=lambda done: bar.advance(task, done)
+                    schedule, [loss], draws, rng=stream, progress=lambda done: bar.advance(task, done)
                 )
                 row |= {"estimate": estimate.mean, "standard_error": estimate.standard_error}
             rows.append(row)
-    described = {"name": distribution, **{key: value for key, value in given.items() if value is not None}}
     if as_json:
-        measures = {"entropy": curve.entropy, "tc": curve.total_correlation, "dtc": curve.dual_total_correlation}
-        print_json({"distribution": described | measures, "rows": rows})
+        measures = {"entropy": loss.entropy, "tc": loss.total_correlation, "dtc": loss.dual_total_correlation}
+        print_json({"distribution": {**known.record, **measures}, "rows": rows})
         return
     screen = terminal()
-    about = ", ".join([distribution, *(f"{key} {value:g}" for key, value in given.items() if value is not None)])
-    screen.print(f"[bold]{about}[/bold]")
-    screen.print(f"TC {number(curve.total_correlation)} nats, DTC {number(curve.dual_total_correlation)} nats")
+    screen.print(known.title, style="bold", markup=False)
+    screen.print(f"TC {number(loss.total_correlation)} nats, DTC {number(loss.dual_total_correlation)} nats")
+    for note in known.notes:
+        screen.print(note)
     screen.print(_table(rows, steps))
     if len(names) > 1:
         screen.print("[dim]* smallest for its number of steps[/dim]")
+
+
+def _number(value: float) -> str:
+    return "0" if abs(value) < _ROUNDING else number(value)
 
 
 def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
@@ -102,6 +124,9 @@ def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
     table.add_column("steps", justify="right")
     table.add_column("size")
     table.add_column("expected KL (nats)", justify="right")
+    estimated = "curve_error" in rows[0]
+    if estimated:
+        table.add_column("± s.e. of curve", justify="right")
     if sampled:
         table.add_column("Monte Carlo", justify="right")
         table.add_column("standard error", justify="right")
@@ -110,8 +135,10 @@ def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
         best = min(row["expected_kl"] for row in group)
         for row in group:
             wins = len(group) > 1 and row["expected_kl"] == best
-            exact = number(row["expected_kl"])
+            exact = _number(row["expected_kl"])
             cells = [str(count), row["size"], f"[bold green]{exact} *[/bold green]" if wins else f"{exact}  "]
+            if estimated:
+                cells.append("0" if row["curve_error"] < _ROUNDING else f"{row['curve_error']:.2g}")
             if sampled:
                 # Fixed sizes have no spread; what rounding leaves of it is not worth a column.
                 error = row["standard_error"] if row["standard_error"] > 1e-12 * row["estimate"] else 0.0

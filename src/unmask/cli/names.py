@@ -2,13 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from unmask import check, size
+from unmask import check, gauge, size
+from unmask.curve import Curve
 from unmask.distribution import Distribution, LatentParity, Markov, Mixture, Parity, ReedSolomon, latent_code
 
-SIZES: dict[str, type[size.Blind]] = {
+Family = Callable[[int], size.Blind]
+
+# What a number of steps is enough for.
+SIZES: dict[str, Family] = {
     "even": size.Even,
     "ceil": size.Ceil,
     "cosine": size.Cosine,
@@ -18,12 +23,37 @@ SIZES: dict[str, type[size.Blind]] = {
     "offset": size.Offset,
     "tc": size.TC,
     "dtc": size.DTC,
+    "minimax-tc": partial(size.Minimax, gauge=gauge.tc),
+    "minimax-dtc": partial(size.Minimax, gauge=gauge.dtc),
+    "minimax-min": partial(size.Minimax, gauge=gauge.both),
+    "minimax-sum": partial(size.Minimax, gauge=gauge.total),
+    "universal": size.Universal,
+    "logit": size.Logit,
 }
+# What is made for a loss curve.
+CURVE_SIZES: dict[str, Callable[[int, Curve], size.Blind]] = {
+    "optimal": size.Optimal,
+    "square-root": size.SquareRoot,
+}
+ALL_SIZES = (*SIZES, *CURVE_SIZES)
+# What `unmask plan --gauge FILE` makes; it has no meaning without the file.
+GAUGE_SIZE = "minimax"
 
 
-def size_family(name: str) -> type[size.Blind]:
-    """The size schedule of that name, still without its number of steps."""
-    return SIZES[check.known("size", name, SIZES)]
+def size_family(name: str, curve: Curve | None = None) -> Family:
+    """The size schedule of that name, still without its number of steps.
+
+    Arguments:
+        name: One of `ALL_SIZES`.
+        curve: The loss curve, for those that are made for one.
+    """
+    if check.known("size", name, ALL_SIZES) in SIZES:
+        return SIZES[name]
+    if curve is None:
+        raise ValueError(
+            f"Size '{name}' is made for a loss curve. Give one with --curve FILE, or name a --distribution."
+        )
+    return lambda steps: CURVE_SIZES[name](steps, curve)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Option types and the options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from unmask import check
-from unmask.cli.names import DISTRIBUTIONS, SIZES
+from unmask.cli.names import ALL_SIZES, CURVE_SIZES, DISTRIBUTIONS, GAUGE_SIZE, SIZES
 
 
 class _Integer(click.ParamType):
@@ -55,8 +56,11 @@ class _SizeName(click.ParamType):
 
     name = "size"
 
+    def __init__(self, names: Iterable[str]):
+        self.names = tuple(names)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return check.known("size", value, SIZES)
+        return check.known("size", value, self.names)
 
 
 def _name(param: click.Parameter | None) -> str:
@@ -66,25 +70,34 @@ def _name(param: click.Parameter | None) -> str:
 INTEGER = _Integer()
 INTEGERS = _List(INTEGER)
 NUMBER = _Number()
-SIZE = _SizeName()
-SIZE_LIST = _List(SIZE)
+SIZE = _SizeName([*ALL_SIZES, GAUGE_SIZE])
+SIZE_LIST = _List(_SizeName(ALL_SIZES))
+FILE = click.Path(path_type=Path)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 seed = click.option(
     "--seed", type=_Integer(least=0), default=0, show_default=True, help="Seed of everything that is random."
 )
-SIZE_HELP = f"One of {', '.join(SIZES)}."
+SIZE_HELP = f"Of {', '.join(SIZES)}; for a distribution or curve also {' and '.join(CURVE_SIZES)}."
 
 
-def distribution(*, required: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options that describe a distribution, `--length` excepted."""
+def data() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that describe the data: a distribution, or a curve in a file."""
     names = f"One of {', '.join(DISTRIBUTIONS)}."
     options = [
-        click.option("--distribution", metavar="NAME", required=required, help=names),
+        click.option("--length", type=INTEGER, help="Number of tokens; that of --curve unless given."),
+        click.option("--distribution", metavar="NAME", help=names),
         click.option("--dimension", type=INTEGER, help="Dimension of a code."),
         click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
         click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
         click.option("--bias", type=NUMBER, help="Bias of the coins of a mixture."),
+        click.option(
+            "--estimate-curve", type=INTEGER, metavar="DRAWS", help="Estimate the curve of the distribution from draws."
+        ),
+        click.option(
+            "--curve", type=FILE, metavar="FILE", help="A loss curve instead: CSV or JSON, in nats per token."
+        ),
+        click.option("--monotone", is_flag=True, help="Make a curve that increases the nearest one that does not."),
     ]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:

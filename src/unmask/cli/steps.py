@@ -1,7 +1,8 @@
 """`unmask steps`: how many steps a target error needs, by theorem and exactly."""
 
 import math
-from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,35 +12,38 @@ from rich.progress import Progress
 from rich.table import Table
 
 from unmask import bounds, evaluate, gauge, size
-from unmask.cli import options
-from unmask.cli.names import build_distribution, size_family
+from unmask.cli import data, options
+from unmask.cli.names import SIZES, Family, size_family
 from unmask.cli.output import number, print_json, progress, terminal
 from unmask.curve import Curve
 
-_DEFAULT = ("tc", "dtc", "even", "cosine")
+_DEFAULT = ("tc", "dtc", "minimax-tc", "minimax-dtc", "minimax-min", "even", "cosine", "optimal")
+_LONG = 4096  # the table of optimal paths for every number of steps would grow beyond a gigabyte
 
 
 @click.command()
-@click.option("--length", type=options.INTEGER, required=True, help="Number of tokens.")
 @click.option("--target", type=options.NUMBER, required=True, help="Expected KL to reach, in nats.")
 @click.option("--tc", type=options.NUMBER, help="Total correlation of the data, in nats.")
 @click.option("--dtc", type=options.NUMBER, help="Dual total correlation of the data, in nats.")
-@options.distribution(required=False)
+@options.data()
 @click.option(
     "--size",
     "names",
     type=options.SIZE_LIST,
     metavar="NAMES",
-    help=f"With a distribution; {','.join(_DEFAULT)} by default.",
+    help=f"With a distribution or curve; {','.join(_DEFAULT)} by default ('optimal' up to length {_LONG}).",
 )
 @options.seed
 @options.as_json
 def steps(
-    length: int,
     target: float,
     tc: float | None,
     dtc: float | None,
+    length: int | None,
     distribution: str | None,
+    curve: Path | None,
+    monotone: bool,
+    estimate_curve: int | None,
     names: list[str] | None,
     seed: int,
     as_json: bool,
@@ -47,32 +51,43 @@ def steps(
 ) -> None:
     """Find the fewest steps that reach a target error.
 
-    Give what is known of the data: --tc, --dtc or both, or a distribution with its options (see `unmask expect`).
-    From TC and DTC follow guarantees for every such distribution: by the paper's theorem, by its simplified
-    complexity, and exactly. A distribution also gives the fewest steps of each schedule on that very distribution.
+    Give what is known of the data: --tc, --dtc or both, a distribution with its options (see `unmask expect`), or a
+    loss curve (see `unmask plan`). From TC and DTC follow guarantees for every such distribution: by the paper's
+    theorem, by its simplified complexity, and exactly, for the paper's sizes and for the minimax ones, the best there
+    are. A distribution or curve also gives the fewest steps of each schedule on that very distribution.
 
     \b
     Examples:
       unmask steps --length 2000 --tc 38.12 --target 0.1
       unmask steps --length 2000 --tc 500 --dtc 20 --target 0.5 --json
       unmask steps --distribution markov --length 256 --alphabet 2 --stay 0.9 --target 1
+      unmask steps --curve validation-loss.csv --monotone --target 5
 
-    JSON: length, target, tc, dtc, guaranteed (rows of size, theorem, simplified, exact), measured (rows of size, steps,
-    expected_kl; empty without a distribution), recommendation.
+    JSON: length, target, tc, dtc, guaranteed (rows of size, theorem, simplified, exact; the first two are null for
+    minimax sizes), measured (rows of size, steps, expected_kl; empty without a distribution or curve), recommendation;
+    with a distribution or curve also data.
     """
-    curve = None
-    if distribution is None:
-        _refuse_without_distribution(parameters, names)
+    known = data.read(
+        length, distribution, curve, monotone, estimate_curve, parameters, rng=np.random.default_rng(seed)
+    )
+    if known is None:
+        if names:
+            raise ValueError("Without --distribution or --curve there is no use for --size. Leave it out.")
         if tc is None and dtc is None:
-            raise ValueError("Say what is known of the data: --tc, --dtc, or --distribution with its options.")
+            raise ValueError(
+                "Say what is known of the data: --tc, --dtc, --distribution with its options, or --curve FILE."
+            )
+        length = data.required_length(length)
     else:
         if tc is not None or dtc is not None:
-            raise ValueError("A distribution has its own TC and DTC. Leave out --tc and --dtc, or --distribution.")
-        given = {"length": length, **parameters}
-        curve = build_distribution(distribution, given, rng=np.random.default_rng(seed)).curve()
-        tc, dtc = curve.total_correlation, curve.dual_total_correlation
+            what = "--distribution" if curve is None else "--curve"
+            raise ValueError(
+                f"A distribution has its own TC and DTC, and so has a curve. Leave out --tc and --dtc, or {what}."
+            )
+        length = known.curve.length
+        tc, dtc = known.curve.total_correlation, known.curve.dual_total_correlation
     guaranteed = _guarantees(length, tc, dtc, target)
-    measured = [] if curve is None else _measure(names or list(_DEFAULT), curve, target)
+    measured = [] if known is None else _measure(names or _default(length), known.curve, target)
     advice = _advice(length, tc, dtc, target, guaranteed, measured)
     if as_json:
         print_json(
@@ -84,6 +99,7 @@ def steps(
                 "guaranteed": guaranteed,
                 "measured": measured,
                 "recommendation": advice,
+                **({} if known is None else {"data": known.record}),
             }
         )
         return
@@ -94,11 +110,13 @@ def steps(
     for heading in ("by theorem", "simplified", "exactly"):
         table.add_column(heading, justify="right")
     for row in guaranteed:
-        simplified, exact = f"≈ {math.ceil(row['simplified'])}", f"[bold]{row['exact']}[/bold]"
-        table.add_row(row["size"], str(row["theorem"]), simplified, exact)
+        paper = ("", "") if row["theorem"] is None else (str(row["theorem"]), f"≈ {math.ceil(row['simplified'])}")
+        table.add_row(row["size"], *paper, f"[bold]{row['exact']}[/bold]")
     screen.print(table)
-    if measured:
-        screen.print(f"On this distribution ({distribution}):")
+    if known is not None:
+        screen.print(f"On {known.title}:", markup=False)
+        for note in known.notes:
+            screen.print(note)
         table = Table("size", box=box.SIMPLE_HEAD)
         table.add_column("steps", justify="right")
         table.add_column("expected KL (nats)", justify="right")
@@ -117,40 +135,51 @@ def _known(tc: float | None, dtc: float | None) -> str:
     return " and ".join(parts)
 
 
-def _refuse_without_distribution(parameters: dict[str, float | None], names: list[str] | None) -> None:
-    idle = [f"--{name}" for name, value in parameters.items() if value is not None] + (["--size"] if names else [])
-    if idle:
-        raise ValueError(f"Without --distribution there is no use for {' and '.join(idle)}. Leave it out.")
+def _default(length: int) -> list[str]:
+    return [name for name in _DEFAULT if name != "optimal" or length <= _LONG]
 
 
 def _guarantees(length: int, tc: float | None, dtc: float | None, target: float) -> list[dict[str, Any]]:
-    rows = []
+    """What is promised for all data with that TC and DTC: the paper's sizes, then the minimax ones."""
+    papers, best = [], []
     if tc is not None:
-        rows.append(
-            {
-                "size": "tc",
-                "theorem": bounds.steps_for_tc(length, tc, target),
-                "simplified": bounds.complexity_tc(length, tc, target),
-                "exact": evaluate.fewest_steps_guaranteed(size.TC, gauge.tc(length), tc, target),
-            }
-        )
+        theorem, simplified = bounds.steps_for_tc(length, tc, target), bounds.complexity_tc(length, tc, target)
+        papers.append(_row("tc", size.TC, gauge.tc, length, tc, target, theorem, simplified))
+        best.append(_minimax("tc", gauge.tc, length, tc, target))
     if dtc is not None:
-        rows.append(
-            {
-                "size": "dtc",
-                "theorem": bounds.steps_for_dtc(length, dtc, target),
-                "simplified": bounds.complexity_dtc(length, dtc, target),
-                "exact": evaluate.fewest_steps_guaranteed(size.DTC, gauge.dtc(length), dtc, target),
-            }
-        )
-    return rows
+        theorem, simplified = bounds.steps_for_dtc(length, dtc, target), bounds.complexity_dtc(length, dtc, target)
+        papers.append(_row("dtc", size.DTC, gauge.dtc, length, dtc, target, theorem, simplified))
+        best.append(_minimax("dtc", gauge.dtc, length, dtc, target))
+    if tc is not None and dtc is not None:
+        best.append(_minimax("min", gauge.both, length, min(tc, dtc), target))
+        best.append(_minimax("sum", gauge.total, length, tc + dtc, target))
+    return papers + best
+
+
+def _minimax(name: str, measure: Any, length: int, dependence: float, target: float) -> dict[str, Any]:
+    family = partial(size.Minimax, gauge=measure)
+    return _row(f"minimax-{name}", family, measure, length, dependence, target, None, None)
+
+
+def _row(
+    name: str,
+    family: Family,
+    measure: Any,
+    length: int,
+    dependence: float,
+    target: float,
+    theorem: int | None,
+    simplified: float | None,
+) -> dict[str, Any]:
+    exact = evaluate.fewest_steps_guaranteed(family, measure(length), dependence, target)
+    return {"size": name, "theorem": theorem, "simplified": simplified, "exact": exact}
 
 
 def _measure(names: list[str], curve: Curve, target: float) -> list[dict[str, Any]]:
     rows = []
     with progress() as bar:
         for name in names:
-            family = size_family(name)
+            family = size_family(name, curve)
             # Some families are scanned step by step, so that the bar can follow the number of steps tried.
             count = evaluate.fewest_steps(_watched(family, bar, name, curve.length), curve, target)
             kl = evaluate.expected_kl(family(count), curve)
@@ -158,7 +187,7 @@ def _measure(names: list[str], curve: Curve, target: float) -> list[dict[str, An
     return rows
 
 
-def _watched(family: type[size.Blind], bar: Progress, name: str, length: int) -> Callable[[int], size.Blind]:
+def _watched(family: Family, bar: Progress, name: str, length: int) -> Family:
     task = bar.add_task(name, total=length)
 
     def make(count: int) -> size.Blind:
@@ -176,20 +205,15 @@ def _advice(
     guaranteed: list[dict[str, Any]],
     measured: list[dict[str, Any]],
 ) -> str:
-    fewest = min(row["exact"] for row in guaranteed)
-    if tc is not None and dtc is not None:
-        name = "tc" if isinstance(bounds.choose(length, fewest, tc, dtc).size, size.TC) else "dtc"
-    else:
-        name = guaranteed[0]["size"]
-    if fewest == length:
+    row = min(guaranteed, key=lambda row: row["exact"])
+    if row["exact"] == length:
         advice = f"No guarantee below {length} steps: at this target, reveal one token at a time."
     else:
-        advice = (
-            f"Take '{name}' with {fewest} steps: {_nats(target)} or less for every distribution with {_known(tc, dtc)}."
-        )
+        data_with = f"every distribution with {_known(tc, dtc)}"
+        advice = f"Take '{row['size']}' with {row['exact']} steps: {_nats(target)} or less for {data_with}."
     if measured:
-        best = min(measured, key=lambda row: row["steps"])
+        best = min(measured, key=lambda row: (row["steps"], row["expected_kl"]))
         advice += f" If the data follow this very distribution, '{best['size']}' needs {best['steps']} steps"
-        fixed = not size_family(best["size"]).monotone
-        advice += "; fixed sizes may owe such a count to their alignment with the length." if fixed else "."
+        lucky = best["size"] in SIZES and not SIZES[best["size"]](1).monotone
+        advice += "; fixed sizes may owe such a count to their alignment with the length." if lucky else "."
     return advice

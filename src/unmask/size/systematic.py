@@ -80,7 +80,8 @@ class Systematic(Blind):
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a continuous function changes sign between `low` and `high`, to the last digits."""
-    return float(brentq(function, low, high, xtol=1e-15))  # pyright: ignore[reportArgumentType]
+    # Where the function is nearly flat the method falls back on bisections; a hundred steps, the default, can be few.
+    return float(brentq(function, low, high, xtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
 
 
 @compiled

@@ -1,0 +1,142 @@
+"""What is said of the data on the command line: a distribution with its options, or a loss curve in a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import check, size
+from unmask.cli.names import build_distribution
+from unmask.cli.output import number
+from unmask.curve import Curve
+from unmask.distribution import Distribution, LinearCode, estimate_curve
+from unmask.distribution.estimate import average
+from unmask.files import read_curve
+
+_GROUPS = 50
+
+
+@dataclass(frozen=True)
+class Data:
+    """A loss curve and where it came from.
+
+    Arguments:
+        curve: The curve.
+        title: What it is, in a few words.
+        record: The same for programs.
+        notes: What a reader must know before trusting it, a sentence each.
+        losses: Where it is an estimate: unbiased curves, independent, shape `(groups, length)`.
+    """
+
+    curve: Curve
+    title: str
+    record: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    losses: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def standard_error(self, schedule: size.Blind) -> float | None:
+        """The standard error of the schedule's expected KL; None where the curve is exact.
+
+        The expected KL is linear in the curve, `Σ_n (v_n − 1) ℓ(n)`, so every group gives a value of its own.
+        """
+        if self.losses is None:
+            return None
+        values = self.losses @ (schedule.batch_mass(self.curve.length) - 1.0)
+        return float(values.std(ddof=1) / np.sqrt(values.size))
+
+
+def read(
+    length: int | None,
+    distribution: str | None,
+    curve: Path | None,
+    monotone: bool,
+    estimate_curve: int | None,
+    parameters: Mapping[str, float | None],
+    *,
+    rng: np.random.Generator,
+) -> Data | None:
+    """The data that the options describe; None if they describe none.
+
+    Raises:
+        ValueError: if options are missing, contradict each other, or have no use.
+    """
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if curve is not None:
+        if distribution is not None:
+            raise ValueError(
+                "A curve and a distribution say the same thing twice. Leave out --curve or --distribution."
+            )
+        _no_use("With --curve", given, {"--estimate-curve": estimate_curve is not None})
+        return _from_file(curve, length, monotone)
+    if distribution is None:
+        unused = {"--estimate-curve": estimate_curve is not None, "--monotone": monotone}
+        _no_use("Without --distribution" if given or not monotone else "Without --curve", given, unused)
+        return None
+    _no_use("Without --curve", {}, {"--monotone": monotone})
+    law = build_distribution(distribution, {"length": length, **parameters}, rng=rng)
+    described = {"length": law.length, **given}
+    title = ", ".join([distribution, *(f"{key} {value:g}" for key, value in described.items())])
+    record = {"name": distribution, **described}
+    if estimate_curve is None:
+        return Data(_exact(law), title, record)
+    return _estimated(law, check.integer("estimate_curve", estimate_curve, least=4), title, record, rng)
+
+
+def required_length(length: int | None) -> int:
+    """The length, where nothing else tells it."""
+    if length is None:
+        raise click.UsageError("Missing option '--length'.")
+    return length
+
+
+def _no_use(where: str, given: Mapping[str, object], flags: Mapping[str, bool]) -> None:
+    idle = [f"--{name}" for name in given] + [flag for flag, present in flags.items() if present]
+    if idle:
+        raise ValueError(f"{where} there is no use for {' and '.join(idle)}. Leave it out.")
+
+
+def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
+    reading = read_curve(path, length=length, monotone=monotone)
+    record: dict[str, Any] = {"name": "curve", "file": str(path), "length": reading.curve.length}
+    notes = ()
+    if monotone:
+        record["monotone_change"] = reading.change
+        notes = (
+            f"The curve increased in places; isotonic regression changed it by up to {number(reading.change)} nats."
+            if reading.change
+            else "The curve does not increase: --monotone changed nothing.",
+        )
+    return Data(reading.curve, f"curve '{path.name}', length {reading.curve.length}", record, notes)
+
+
+def _exact(law: Distribution) -> Curve:
+    try:
+        return law.curve()
+    except ValueError as error:
+        # The library's way out is a function; here it is an option.
+        reason, found, _ = str(error).partition("`estimate_curve")
+        raise ValueError(f"{reason}With --estimate-curve DRAWS it is estimated." if found else reason) from None
+
+
+def _estimated(law: Distribution, draws: int, title: str, record: dict[str, Any], rng: np.random.Generator) -> Data:
+    # Groups of draws, so that the spread between them gives the error of anything computed from the curve.
+    groups = min(draws // 2, _GROUPS)
+    each = draws // groups
+    estimates = (
+        [law.estimate_curve(each, rng=rng) for _ in range(groups)]
+        if isinstance(law, LinearCode)
+        else [estimate_curve(law, each, rng=rng) for _ in range(groups)]
+    )
+    losses = np.array([estimate.loss for estimate in estimates])
+    whole = average(losses)
+    worst = float(whole.standard_error.max())
+    record = record | {"estimated_from": groups * each, "curve_standard_error": worst}
+    note = (
+        f"The curve is estimated from {groups * each:,} draws, with a standard error of up to {number(worst)} nats per "
+        "token; sizes made for it, such as 'optimal', look a little better on it than they are."
+    )
+    return Data(whole.curve, title, record, (note,), losses)
