@@ -1,0 +1,46 @@
+"""What the scripts of this folder share: where their files go, and how a table is written."""
+
+import csv
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from unmask.cli.names import Family, size_family
+from unmask.curve import Curve
+
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+RESULTS = Path(__file__).parent / "results"
+
+
+def families(names: Iterable[str], curve: Curve | None = None) -> dict[str, Family]:
+    """Name on the command line -> the schedule with a given number of steps."""
+    return {name: size_family(name, curve) for name in names}
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Write a CSV, six significant digits: at once or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, suffix=".csv", newline="", encoding="utf-8", delete=False
+    ) as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(columns)
+        for row in rows:
+            cells = (row[column] for column in columns)
+            table.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells)
+    Path(file.name).chmod(0o644)
+    Path(file.name).replace(path)
+
+
+def places(name: str) -> tuple[list[Path], Path]:
+    """Where the figure of that name and its table go.
+
+    Into the documentation and `results/`; or all into the folder named on the command line, with a PNG to look at.
+    """
+    if len(sys.argv) > 1:
+        folder = Path(sys.argv[1])
+        folder.mkdir(parents=True, exist_ok=True)
+        return [folder / f"{name}.svg", folder / f"{name}.png"], folder / f"{name}.csv"
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    return [FIGURES / f"{name}.svg"], RESULTS / f"{name}.csv"
