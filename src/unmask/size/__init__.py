@@ -4,7 +4,7 @@ from unmask.size.base import Blind, Planned
 from unmask.size.dependence import DTC, TC
 from unmask.size.loglinear import LogLinear
 from unmask.size.minimax import Minimax, Universal
-from unmask.size.optimal import Logit, Optimal, OptimalTable, Paths, SquareRoot, best_paths
+from unmask.size.optimal import Logit, Optimal, OptimalTable, Paths, SquareRoot, best_paths, table_paths
 from unmask.size.planned import Ceil, ChenDTC, ChenTC, Cosine, Even, Explicit, chen_sizes, chen_zeta
 from unmask.size.poisson import ConditionalPoisson
 from unmask.size.reactive import AtLeast, AtMost, EntropyBound, Factor, Ranked, Reactive, Threshold
@@ -46,5 +46,6 @@ __all__ = [
     "chen_sizes",
     "chen_zeta",
     "dtc_scheme",
+    "table_paths",
     "tc_scheme",
 ]

@@ -83,9 +83,7 @@ class OptimalTable(Planned):
         steps, length = check.steps_and_length(self.steps, length)
         _same_length(length, self.table.shape[0], "table")
         # reach[n, m] = cost of revealing ranks n+1 … m with n visible; below the diagonal nothing is revealed.
-        reach = np.cumsum(np.triu(self.table), axis=1)
-        costs, back = _table_levels(reach, steps)
-        return np.diff(Paths(costs, back).cuts(steps))
+        return np.diff(table_paths(np.cumsum(np.triu(self.table), axis=1), steps).cuts(steps))
 
 
 @dataclass(frozen=True)
@@ -170,6 +168,17 @@ def best_paths(curve: Curve, steps: int) -> Paths:
             "of paths to fit in memory. Use the square-root rule for such sizes."
         )
     costs, back = _levels(np.append(curve.loss, 0.0), steps)
+    return Paths(costs, back)
+
+
+def table_paths(reach: ArrayLike, steps: int) -> Paths:
+    """The shortest paths of up to `steps` edges through nodes `0 … N` for any costs.
+
+    Arguments:
+        reach: Shape `(N, N)`; entry `[n, m−1]` is the cost of going from node `n` to node `m > n`.
+        steps: The largest number of edges.
+    """
+    costs, back = _table_levels(np.ascontiguousarray(reach, dtype=np.float64), steps)
     return Paths(costs, back)
 
 
