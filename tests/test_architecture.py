@@ -18,7 +18,7 @@ LEVELS = {
     "bounds": 3, "law": 3, "schedule": 3,
     "predict": 3, "draw": 3, "trace": 3,
     "pace": 4, "nn": 4, "text": 2,
-    "sample": 5, "train": 5,
+    "sample": 5, "train": 5, "calibrate": 5,
     "evaluate": 6,
     "objective": 7,
     "reproduce": 8,

@@ -71,7 +71,7 @@ class Schedule:
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""
-        return {"schema": SCHEMA, "size": _encode(self.size, SIZES), "order": _encode(self.order, ORDERS)}
+        return {"schema": SCHEMA, "size": encode(self.size, SIZES), "order": encode(self.order, ORDERS)}
 
     @classmethod
     def from_json(cls, data: object) -> "Schedule":
@@ -81,7 +81,7 @@ class Schedule:
             raise ValueError(
                 f"Argument 'schema' must be {SCHEMA}, not {data['schema']!r}. The file is of another version."
             )
-        return cls(_decode(data["size"], "size", SIZES), _decode(data["order"], "order", ORDERS))
+        return cls(decode(data["size"], "size", SIZES), decode(data["order"], "order", ORDERS))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -103,7 +103,8 @@ class Schedule:
         return cls.from_json(data)
 
 
-def _encode(thing: Any, names: dict[str, type]) -> dict[str, Any]:
+def encode(thing: Any, names: dict[str, type]) -> dict[str, Any]:
+    """A size or an order as a dictionary of plain values."""
     name = next((name for name, kind in names.items() if type(thing) is kind), None)
     if name is None:
         raise TypeError(
@@ -122,9 +123,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, size.Reactive):
-        return _encode(value, SIZES)
+        return encode(value, SIZES)
     if isinstance(value, order.Order):
-        return _encode(value, ORDERS)
+        return encode(value, ORDERS)
     if callable(value):
         name = next((name for name, kind in GAUGES.items() if kind is value), None)
         if name is None:
@@ -133,7 +134,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _decode(data: object, role: str, names: dict[str, type]) -> Any:
+def decode(data: object, role: str, names: dict[str, type]) -> Any:
+    """The size or order that `encode` described."""
     if not isinstance(data, dict) or "name" not in data:
         raise ValueError(f"Argument '{role}' must be an object with a name, not {data!r}.")
     kind = names[check.known(role, str(data["name"]), names)]
@@ -178,6 +180,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "gauge": _gauge,
     "curve": lambda value: Curve(_numbers("curve", value)),
     "table": lambda value: _numbers("table", value),
-    "size": lambda value: _decode(value, "size", SIZES),
-    "order": lambda value: _decode(value, "order", ORDERS),
+    "size": lambda value: decode(value, "size", SIZES),
+    "order": lambda value: decode(value, "order", ORDERS),
 }

@@ -1,0 +1,314 @@
+"""Measure a model once; then the best schedule for it is a computation.
+
+For a blind order, let `ℓ(n, j)` be the model's cross-entropy on the token of rank `j` when the first `n` of the order
+are visible. One forward pass per text with `n` visible gives the whole row `ℓ(n, ·)`. The negative log-likelihood of
+the K-step sampler with cuts `0 = N_0 < … < N_K = L` is then
+
+    Σ_k Σ_{j=N_{k−1}+1}^{N_k} ℓ(N_{k−1}, j)
+
+and the best cuts among the measured `n` are a shortest path. Nothing between measured rows is made up, except for the
+random order: there the row is one number, the loss curve `ℓ(n)`, measured on a grid that is fine where the curve
+bends, made non-increasing by isotonic regression and interpolated.
+
+The numbers include the model's own error, so they are the total cost of a schedule on texts like those measured.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from unmask import check, size
+from unmask.backend import Tensor, torch
+from unmask.curve import Curve
+from unmask.order import BlindOrder, Comb, Random
+from unmask.predict import MaskPredictor
+from unmask.schedule import ORDERS, Schedule, decode, encode
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What was measured of one order.
+
+    Attributes:
+        order: The order. visible: Numbers of visible tokens that were measured, ascending from 0. table: Shape
+        `(len(visible), length)`: mean loss in nats of the token of rank `j+1` in column `j`; 0 where it is visible.
+        error: Standard error over texts of the mean loss of a masked token, for each row.
+    """
+
+    order: BlindOrder
+    visible: NDArray[np.int64]
+    table: NDArray[np.float64]
+    error: NDArray[np.float64]
+
+    @property
+    def length(self) -> int:
+        return self.table.shape[1]
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean loss of a masked token, for each row."""
+        return self.table.sum(axis=1) / (self.length - self.visible)
+
+    def curve(self) -> Curve:
+        """The loss curve of the random order: isotonic where measured, linear in between."""
+        if not isinstance(self.order, Random):
+            raise ValueError("Only the random order has a loss curve; other orders have a table.")
+        weight = 1 / np.maximum(self.error, 1e-12) ** 2
+        fitted = isotonic_regression(self.mean, weights=weight / weight.max(), increasing=False).x
+        return Curve(np.interp(np.arange(self.length), self.visible, fitted))
+
+    def rows(self) -> NDArray[np.float64]:
+        """The table for every number of visible tokens that a cut may use: measured, or interpolated for `Random`."""
+        if isinstance(self.order, Random):
+            return np.repeat(self.curve().loss[:, None], self.length, axis=1)
+        return self.table
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A schedule that a calibration implies.
+
+    Attributes:
+        schedule: The schedule.
+        nll: Its predicted negative log-likelihood in nats per sequence.
+        error: A bound on the standard error of the prediction: the rows' errors added up.
+    """
+
+    schedule: Schedule
+    nll: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The measured losses of a model under several orders, on texts of one length.
+
+    Attributes:
+        length: Tokens per text.
+        model: A fingerprint of the model.
+        texts: Number of texts.
+        losses: What was measured, by the name of the order.
+    """
+
+    length: int
+    model: str
+    texts: int
+    losses: dict[str, Losses] = field(default_factory=dict)
+
+    def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
+        """Predicted nats per sequence of given sizes under a measured order, and a bound on the standard error."""
+        losses = self.losses[check.known("order", name, self.losses)]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        index = self._rows_at(losses, starts)
+        rows = losses.rows()
+        nll = sum(rows[i, n : n + s].sum() for i, n, s in zip(index, starts, sizes, strict=True))
+        error = np.interp(starts, losses.visible, losses.error)
+        return float(nll), float(error @ sizes)
+
+    def plan(self, name: str, steps: int) -> Plan:
+        """The best sizes with `steps` steps under a measured order."""
+        losses = self.losses[check.known("order", name, self.losses)]
+        if isinstance(losses.order, Random):
+            best = size.Optimal(steps, losses.curve()).sizes(self.length)
+        else:
+            nodes = np.append(losses.visible, self.length)
+            if steps > nodes.size - 1:
+                raise ValueError(
+                    f"Argument 'steps' must be at most {nodes.size - 1} for the order {name}, whose cuts were measured "
+                    f"at so many places, not {steps}."
+                )
+            total = np.concatenate([np.zeros((losses.visible.size, 1)), np.cumsum(losses.table, axis=1)], axis=1)
+            reach = total[:, nodes[1:]] - np.take_along_axis(total, losses.visible[:, None], axis=1)
+            best = np.diff(nodes[size.table_paths(reach, steps).cuts(steps)])
+        nll, error = self.predict(name, best)
+        return Plan(Schedule(size.Explicit(best), losses.order), nll, error)
+
+    def best(self, steps: int) -> list[tuple[str, Plan]]:
+        """The plans of all orders that allow `steps` steps, the best first."""
+        plans = []
+        for name, losses in self.losses.items():
+            if isinstance(losses.order, Random) or steps <= losses.visible.size:
+                plans.append((name, self.plan(name, steps)))
+        return sorted(plans, key=lambda pair: pair[1].nll)
+
+    def _rows_at(self, losses: Losses, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        if isinstance(losses.order, Random):
+            return starts
+        index = np.searchsorted(losses.visible, starts)
+        missing = starts[
+            (index == losses.visible.size) | (losses.visible[np.minimum(index, losses.visible.size - 1)] != starts)
+        ]
+        if missing.size:
+            raise ValueError(
+                f"A cut at {int(missing[0])} visible tokens was not measured for this order. "
+                f"It was measured at {', '.join(map(str, losses.visible[:12].tolist()))} …"
+            )
+        return index
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values."""
+        return {
+            "schema": SCHEMA,
+            "length": self.length,
+            "model": self.model,
+            "texts": self.texts,
+            "losses": {
+                name: {
+                    "order": encode(losses.order, ORDERS),
+                    "visible": losses.visible.tolist(),
+                    "table": [[float(f"{value:.6g}") for value in row] for row in losses.table.tolist()],
+                    "error": losses.error.tolist(),
+                }
+                for name, losses in self.losses.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Calibration":
+        """What `to_json` described."""
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA or "losses" not in data:
+            raise ValueError("The file must be a calibration written by this version of unmask.")
+        losses = {
+            name: Losses(
+                decode(part["order"], "order", ORDERS),
+                np.array(part["visible"], dtype=np.int64),
+                np.array(part["table"], dtype=np.float64),
+                np.array(part["error"], dtype=np.float64),
+            )
+            for name, part in data["losses"].items()
+        }
+        return cls(data["length"], data["model"], data["texts"], losses)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as JSON; the file appears complete or not at all."""
+        target = Path(path)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            temporary.write_text(json.dumps(self.to_json()) + "\n")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Calibration":
+        """Read what `save` wrote."""
+        try:
+            data = json.loads(Path(path).read_text())
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise ValueError(f"Argument 'path' must name a calibration in JSON, which {path} is not.") from None
+        return cls.from_json(data)
+
+
+def fingerprint(model: torch.nn.Module) -> str:
+    """A short name for the weights of a model."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().to(torch.float16).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+@torch.no_grad()
+def measure(
+    predictor: MaskPredictor,
+    order: BlindOrder,
+    tokens: Tensor,
+    *,
+    seed: int,
+    points: int = 33,
+    steps: int | None = None,
+    batch: int = 64,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Losses:
+    """Measure the losses of one order.
+
+    Arguments:
+        predictor: The model.
+        order: A blind order. For `Comb` every start of a tooth is measured, and no other place.
+        tokens: Texts, shape `(count, length)`, at least 2.
+        seed: Seeds the orders: each text has one order, the same for every number of visible tokens.
+        points: How many numbers of visible tokens to measure for other orders.
+        steps: Number of steps the order is told (for a comb without a number of segments).
+        batch: Texts at once.
+        progress: Called with the number of texts finished since the last call.
+    """
+    count, length = tokens.shape
+    check.integer("count", count, least=2)
+    ranks = np.empty((count, length), dtype=np.int64)
+    for row in range(count):
+        rng = np.random.default_rng([seed, row])
+        arranged = order.arrange(np.arange(length), length=length, steps=steps or length, rng=rng)
+        ranks[row, arranged] = np.arange(length)
+    rank = torch.from_numpy(ranks).to(tokens.device)
+    rows: dict[int, tuple[NDArray[np.float64], float]] = {}
+
+    def visit(visible: int) -> None:
+        rows[visible] = _row(predictor, tokens, rank, visible, batch, progress)
+
+    if isinstance(order, Comb):
+        segments = order.segments or -(-length // (steps or length))
+        for visible in range(0, length, segments):
+            visit(visible)
+    else:
+        for visible in {0, length // 2, length - 1}:
+            visit(visible)
+        while len(rows) < min(points, length):
+            visit(_next_place(rows, length))
+    places = sorted(rows)
+    return Losses(
+        order,
+        np.array(places),
+        np.stack([rows[place][0] for place in places]),
+        np.array([rows[place][1] for place in places]),
+    )
+
+
+def _next_place(rows: dict[int, tuple[NDArray[np.float64], float]], length: int) -> int:
+    """The middle of the gap over which the mean loss is least certain: the largest drop times width."""
+    places = sorted(rows)
+    mean = {place: rows[place][0].sum() / (length - place) for place in places}
+    gaps = [(a, b) for a, b in pairwise(places) if b - a > 1]
+    low, high = max(gaps, key=lambda gap: (abs(mean[gap[0]] - mean[gap[1]]) + 1e-3) * (gap[1] - gap[0]))
+    return (low + high) // 2
+
+
+def _row(
+    predictor: MaskPredictor,
+    tokens: Tensor,
+    rank: Tensor,
+    visible: int,
+    batch: int,
+    progress: Callable[[int], None],
+) -> tuple[NDArray[np.float64], float]:
+    """Mean loss by rank with the first `visible` of the order visible, and the standard error over texts."""
+    count, length = tokens.shape
+    total = torch.zeros(length, dtype=torch.float64, device=tokens.device)
+    means = []
+    for start in range(0, count, batch):
+        part, place = tokens[start : start + batch], rank[start : start + batch]
+        masked = place >= visible
+        rows = torch.nonzero(masked.flatten())[:, 0]
+        prediction = predictor(part.masked_fill(masked, predictor.mask), masked, rows)
+        target = part.flatten()[rows]
+        loss = torch.cat(
+            [
+                -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
+                for a, b in prediction.chunks()
+            ]
+        )
+        total.index_add_(0, place.flatten()[rows], loss)
+        means.append(loss.view(part.shape[0], length - visible).mean(dim=1))
+        progress(part.shape[0])
+    spread = torch.cat(means)
+    return (total / count).cpu().numpy(), float(spread.std() / spread.numel() ** 0.5)
