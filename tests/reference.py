@@ -4,6 +4,9 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations, pairwise
 
+import numpy as np
+from scipy.stats import chi2
+
 
 def paper_coefficients(length, first, factor, update, number=Decimal, digits=60):
     """`f(K, L')` for all `1 ≤ K ≤ L' ≤ length` by the paper's formulas as printed, in `number` arithmetic.
@@ -97,3 +100,23 @@ def law_moments(law, length, steps):
         for rank in range(1, length):
             overhang[rank - 1] += chance * (ends[rank - 1] - rank)
     return cut, mean, overhang
+
+
+def chi_square(counts, chances):
+    """P-value of observed counts under given chances; cells expected fewer than five times are pooled.
+
+    Zero if something happened that cannot.
+    """
+    counts, chances = np.ravel(counts).astype(float), np.ravel(chances).astype(float)
+    if counts[chances <= 1e-15].sum() > 0:
+        return 0.0
+    expected = chances * counts.sum()
+    order = np.argsort(-expected)
+    large = order[expected[order] >= 5]
+    observed = [*counts[large], counts.sum() - counts[large].sum()]
+    wanted = [*expected[large], counts.sum() - expected[large].sum()]
+    if wanted[-1] < 5 and len(wanted) > 1:
+        rest_observed, rest_wanted = observed.pop(), wanted.pop()
+        observed[-1], wanted[-1] = observed[-1] + rest_observed, wanted[-1] + rest_wanted
+    statistic = sum((o - w) ** 2 / w for o, w in zip(observed, wanted, strict=True))
+    return float(chi2.sf(statistic, len(wanted) - 1)) if len(wanted) > 1 else 1.0

@@ -235,6 +235,8 @@ class ReactivePace(Pace):
         )
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
+        if tokens.numel() == 0:
+            return None
         candidates, wanted = self._candidates(step, masked)
         sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
         if sequences.numel() == 0:

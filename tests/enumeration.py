@@ -1,0 +1,194 @@
+"""The law of a sampler on a small table by enumeration, written apart from the library: nothing here imports it.
+
+Orders and sizes are recognised by the names of their classes and read as their definitions say. Everything a schedule
+draws before it sees predictions is enumerated with its probability; given that, the path on a sequence `x` is
+determined, and the probability of `x` is the product of the predicted probabilities of its tokens along the path.
+"""
+
+from dataclasses import replace
+from itertools import permutations, product
+
+import numpy as np
+
+
+class Conditionals:
+    """Conditional marginals of a table, shape `(length, vocab)` for each context; uniform where it is impossible."""
+
+    def __init__(self, joint):
+        self.joint, self.known = joint, {}
+
+    def __call__(self, revealed):
+        key = tuple(sorted(revealed.items()))
+        if key not in self.known:
+            part = self.joint
+            for position, token in key:
+                part = np.where(
+                    np.indices(part.shape)[position] == token, part, 0.0
+                )  # zero out what contradicts the context
+            total = part.sum()
+            length, vocab = part.ndim, part.shape[0]
+            result = np.full((length, vocab), 1 / vocab)
+            if total > 0:
+                for i in range(length):
+                    result[i] = part.sum(axis=tuple(j for j in range(length) if j != i)) / total
+            self.known[key] = result
+        return self.known[key]
+
+
+def van_der_corput(length):
+    """Positions in the order in which 0, 1/2, 1/4, 3/4, 1/8 … first falls into them."""
+    walk, n = [], 0
+    while len(walk) < length:
+        value, scale, m = 0.0, 0.5, n
+        while m:
+            value += scale * (m & 1)
+            scale, m = scale / 2, m >> 1
+        position = int(value * length)
+        if position not in walk:
+            walk.append(position)
+        n += 1
+    return walk
+
+
+def arrangements(order, positions, length, steps):
+    """`[(probability, positions in order)]` of a blind order, or one entry `None` of a reactive one."""
+    kind, count = type(order).__name__, len(positions)
+    if kind == "Random":
+        all_of_them = list(permutations(positions))
+        return [(1 / len(all_of_them), list(p)) for p in all_of_them]
+    if kind == "LeftToRight":
+        return [(1.0, list(positions))]
+    if kind == "Spread":
+        walks = [[(p + shift) % length for p in van_der_corput(length)] for shift in range(length)]
+        return [(1 / length, [p for p in walk if p in positions]) for walk in walks]
+    if kind == "SpreadGrid":
+        assert (order.height, order.width) == (2, 2)
+        result = []
+        for down, right in product(range(2), repeat=2):
+            cells = [(0, 0), (1, 1), (0, 1), (1, 0)]  # diagonal quarters first
+            walk = [2 * ((r + down) % 2) + (c + right) % 2 for r, c in cells]
+            result.append((0.25, [p for p in walk if p in positions]))
+        return result
+    if kind == "Comb":
+        teeth = min(steps, count) if order.segments is None else int(np.ceil(count / min(order.segments, count)))
+        place = van_der_corput(count)
+        result = []
+        for shift in range(teeth):
+            key = [((i - shift) % teeth, place.index(i)) for i in range(count)]
+            result.append((1 / teeth, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
+        return result
+    if kind == "Dilated":
+        left, walk, t = list(range(count)), [], 1
+        while left:
+            stride = max(count // 2**t, 1)
+            now = [i for i in left if i % stride == 0]
+            walk, left, t = walk + now, [i for i in left if i not in now], t + 1
+        return [(1.0, [positions[i] for i in walk])]
+    return [(1.0, None)]
+
+
+def size_draws(size, count):
+    """`[(probability, sizes)]` of a blind size for `count` tokens and its steps, or one entry `None`."""
+    if not hasattr(size, "steps"):
+        return [(1.0, None)], count
+    if type(size).__name__ not in ("LogLinear", "Explicit") and size.steps > count:
+        size = replace(size, steps=count)
+    draws = []
+    for sizes in product(range(count + 1), repeat=size.steps):
+        chance = np.exp(size.log_probability(sizes)) if sum(sizes) == count else 0.0
+        if chance > 0:
+            draws.append((chance, sizes))
+    return draws, size.steps
+
+
+def ranked(order, arrangement, left, p):
+    kind = type(order).__name__
+    if arrangement is not None:
+        return [i for i in arrangement if i in left]
+    if kind == "Confidence":
+        return sorted(left, key=lambda i: -p[i].max())
+    if kind == "Margin":
+        return sorted(left, key=lambda i: -(np.sort(p[i])[-1] - np.sort(p[i])[-2]))
+    assert kind == "Entropy"
+    return sorted(left, key=lambda i: entropy(p[i]))
+
+
+def entropy(p):
+    return float(-sum(v * np.log(v) for v in p if v > 0))
+
+
+def accepted(size, ranking, p):
+    """How many of the ranked positions a reactive size accepts."""
+    kind = type(size).__name__
+    if kind == "AtLeast":
+        return min(max(accepted(size.size, ranking, p), size.least), len(ranking))
+    if kind == "AtMost":
+        return min(accepted(size.size, ranking, p), size.most)
+    best, taken = 1, []
+    for rank, position in enumerate(ranking, start=1):
+        taken.append(position)
+        uncertain = [entropy(p[i]) for i in taken]
+        fine = {
+            "Threshold": lambda i=position: p[i].max() >= size.threshold,
+            "Factor": lambda i=position, r=rank: p[i].max() >= 1 - size.factor / (r + 1),
+            "EntropyBound": lambda h=uncertain: sum(h) - max(h) <= size.bound,
+        }[kind]()
+        if not fine:
+            break
+        best = rank
+    return best
+
+
+def split_blocks(order, positions):
+    if type(order).__name__ != "Blocks":
+        return order, [list(positions)]
+    first = positions[0]
+    blocks = {}
+    for position in positions:
+        blocks.setdefault((position - first) // order.length, []).append(position)
+    return order.order, [blocks[number] for number in sorted(blocks)]
+
+
+def laws(joint, order, size, conditionals=None):
+    """`[(probability, law)]`: what the schedule draws blindly, and the law of the output given that."""
+    length, vocab = joint.ndim, joint.shape[0]
+    conditionals = conditionals or Conditionals(joint)
+    inner, blocks = split_blocks(order, list(range(length)))
+    choices = []
+    for block in blocks:
+        draws, steps = size_draws(size, len(block))
+        orders = arrangements(inner, block, length, steps)
+        choices.append([(a * b, (block, o, s)) for a, o in orders for b, s in draws])
+    result = []
+    for combination in product(*choices):
+        weight = np.prod([chance for chance, _ in combination])
+        law = np.empty(joint.shape)
+        for x in product(range(vocab), repeat=length):
+            law[x] = path_probability(x, inner, size, [part for _, part in combination], conditionals)
+        result.append((weight, law))
+    return result
+
+
+def path_probability(x, order, size, parts, conditionals):
+    revealed, chance = {}, 1.0
+    for block, arrangement, sizes in parts:
+        left, turns = list(block), list(sizes) if sizes is not None else None
+        while left:
+            p = conditionals(revealed)
+            ranking = ranked(order, arrangement, left, p)
+            count = turns.pop(0) if turns is not None else accepted(size, ranking, p)
+            for position in ranking[:count]:
+                chance *= p[position][x[position]]
+            revealed = {**revealed, **{i: x[i] for i in ranking[:count]}}
+            left = [i for i in left if i not in ranking[:count]]
+    return chance
+
+
+def mixture(parts):
+    return sum(weight * law for weight, law in parts)
+
+
+def expected_divergence(joint, parts):
+    """Mean over what is drawn blindly of `KL(joint ‖ law)`."""
+    support = joint > 0
+    return sum(weight * float(np.sum(joint[support] * np.log(joint[support] / law[support]))) for weight, law in parts)

@@ -1,0 +1,39 @@
+"""Every public order and every public size, ready for sequences of four tokens, and a random table of such."""
+
+import numpy as np
+
+from families import FAMILIES
+from unmask import order, size
+from unmask.curve import Curve
+from unmask.distribution import Table
+
+ORDERS = [
+    order.Random(), order.Spread(), order.SpreadGrid(2, 2), order.Comb(), order.Comb(2), order.LeftToRight(),
+    order.Dilated(), order.Confidence(), order.Margin(), order.Entropy(),
+]  # fmt: skip
+BLOCKED = [order.Blocks(order.Random(), 2), order.Blocks(order.Comb(), 3), order.Blocks(order.Entropy(), 2)]
+CURVE = Curve([1.0, 0.8, 0.3, 0.1])
+ONE_LENGTH = [
+    size.Explicit([1, 3]), size.Optimal(2, CURVE), size.SquareRoot(2, CURVE),
+    size.OptimalTable(2, np.tile([[0.9], [0.5], [0.3], [0.1]], (1, 4))),
+]  # fmt: skip
+REACTIVE = [
+    size.Threshold(0.7), size.Factor(0.9), size.EntropyBound(0.5), size.AtLeast(size.Threshold(0.95), 2),
+    size.AtMost(size.EntropyBound(2.0), 3),
+]  # fmt: skip
+SIZES = [family(3 if family is size.LogLinear else 2) for family in FAMILIES] + ONE_LENGTH + REACTIVE
+# Sizes for one length only do not go with blocks of another.
+PAIRS = [(o, s) for o in ORDERS for s in SIZES] + [(o, s) for o in BLOCKED for s in SIZES if s not in ONE_LENGTH]
+
+
+def label(thing):
+    """A short name for a parametrised test."""
+    inner = [label(part) for part in (getattr(thing, "order", None), getattr(thing, "size", None)) if part is not None]
+    gauge = getattr(getattr(thing, "gauge", None), "__name__", "")
+    return "-".join([type(thing).__name__, gauge, *inner]).replace("--", "-").rstrip("-")
+
+
+def random_table(seed, length=4, vocab=2, concentration=0.5):
+    """Every sequence possible, none negligible."""
+    weights = np.random.default_rng(seed).dirichlet(np.full(vocab**length, concentration)) + 0.004
+    return Table((weights / weights.sum()).reshape((vocab,) * length))
