@@ -1,0 +1,47 @@
+"""Texts as token ids."""
+
+import numpy as np
+import pytest
+
+from unmask.text import Alphabet, Bytes, Store, Tokenizer
+
+
+def test_alphabets_and_bytes_round_trip():
+    assert Alphabet("ab ").decode(Alphabet("ab ").encode("a b")) == "a b"
+    assert Bytes().decode(Bytes().encode("naïve").tolist()) == "naïve"
+
+
+def test_foreign_characters_are_named_with_their_place():
+    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet, but has 'c' at character 2"):
+        Alphabet("ab").encode("abc")
+    with pytest.raises(ValueError, match="different characters"):
+        Alphabet("aa")
+
+
+def test_a_store_is_mapped_and_gives_its_windows(tmp_path):
+    store = Store.of("abcabcabc", Alphabet("abc"))
+    store.save(tmp_path / "text.npy")
+    mapped = Store.load(tmp_path / "text.npy")
+    assert isinstance(mapped.tokens, np.memmap)
+    assert mapped.tokens.dtype == np.uint8
+    assert mapped.windows(3, np.array([0, 4])).tolist() == [[0, 1, 2], [1, 2, 0]]
+    assert mapped.even_windows(3).tolist() == [[0, 1, 2]] * 3
+    assert mapped.even_windows(4, 2).shape == (2, 4)
+    windows = mapped.random_windows(5, 100, rng=np.random.default_rng(0))
+    assert {int(row[0]) for row in windows} == {0, 1, 2}
+
+
+def test_a_text_shorter_than_a_sequence_is_refused():
+    with pytest.raises(ValueError, match="must have at least one sequence of 5 tokens, not 3"):
+        Store.of("abc", Alphabet("abc")).even_windows(5)
+
+
+def test_tokenizer_files_work(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "words.json"))
+    codec = Tokenizer.load(tmp_path / "words.json")
+    assert codec.vocab == 3
+    assert codec.encode("b a c").tolist() == [1, 0, 2]
+    assert codec.decode([0, 1]) == "a b"

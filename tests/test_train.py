@@ -1,0 +1,133 @@
+"""Training: the objective's minimum is the truth, and a killed run loses nothing."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from unmask import nn, order, size  # noqa: E402
+from unmask.distribution import Markov, Table  # noqa: E402
+from unmask.objective import prediction_error  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
+from unmask.text import Alphabet, Store  # noqa: E402
+from unmask.train import Recipe, ScheduleMasks, UniformMasks, learning_rate, masked_loss, train  # noqa: E402
+
+TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
+
+
+class Samples(Store):
+    """Independent sequences of a distribution in place of windows of a text."""
+
+    def __init__(self, distribution):
+        super().__init__(np.zeros(1))
+        object.__setattr__(self, "distribution", distribution)
+
+    def random_windows(self, length, count, *, rng):
+        return self.distribution.sample(count, rng=rng)
+
+
+def as_predictor(model):
+    def predictor(tokens, masked):
+        with torch.no_grad():
+            given = torch.from_numpy(np.where(masked, model.config.vocab, tokens))
+            return torch.softmax(model(given).double(), dim=-1).numpy()
+
+    return predictor
+
+
+@pytest.mark.parametrize(
+    "masks", [UniformMasks(), ScheduleMasks(Schedule(size.Even(3), order.Random()))], ids=["uniform", "schedule"]
+)
+def test_training_converges_to_the_true_conditional_marginals(masks):
+    """The prediction error of the learned model falls by ten and ends below 0.01 nats per sequence."""
+    chain = Markov.sticky(2, 0.8, 4)
+    table = Table.of(chain)
+    errors = []
+    for steps in (10, 500):
+        recipe = Recipe(steps=steps, batch=256, rate=5e-3, warmup=10, decay=0.0, average=0.98)
+        model, _ = train(TINY, Samples(chain), recipe, masks=masks)
+        errors.append(prediction_error(as_predictor(model), table, size.Even(3)))
+    assert errors[1] < 0.01
+    assert errors[1] < 0.1 * errors[0]
+
+
+def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path):
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    recipe = Recipe(steps=60, batch=8, rate=3e-3, warmup=5)
+    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+    whole, _ = train(config, store, recipe)
+    _, half = train(config, store, recipe, folder=tmp_path, minutes=0.0)
+    assert half.step == 50
+    resumed, end = train(config, store, recipe, folder=tmp_path)
+    assert end.step == 60
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name])
+    assert len((tmp_path / "log.csv").read_text().splitlines()) >= 3
+
+
+def test_a_half_written_checkpoint_is_never_read(tmp_path):
+    """A kill during writing leaves the temporary name behind, and the previous checkpoint as it was."""
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+    recipe = Recipe(steps=100, batch=8)
+    train(config, store, recipe, folder=tmp_path, minutes=0.0)
+    (tmp_path / ".checkpoint.pt").write_bytes(b"half")
+    _, progress = train(config, store, recipe, folder=tmp_path)
+    assert progress.step == 100
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+    train(config, store, Recipe(steps=2, batch=8), folder=tmp_path)
+    with pytest.raises(ValueError, match="must be empty or hold the same run"):
+        train(config, store, Recipe(steps=3, batch=8), folder=tmp_path)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path):
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+    with pytest.raises(FloatingPointError, match="Lower the learning rate"):
+        train(config, store, Recipe(steps=200, batch=8, rate=1e30, warmup=1, clip=1e30), every=10)
+
+
+def test_uniform_masks_have_every_level_equally_often():
+    """Stratified: in a batch of L sequences each number of masked tokens occurs exactly once."""
+    masked = UniformMasks().draw(64, 64, rng=np.random.default_rng(1))
+    assert sorted(masked.sum(axis=1).tolist()) == list(range(1, 65))
+
+
+def test_schedule_masks_visit_levels_in_proportion_to_batch_size():
+    """Level frequencies against v_n / L within 5 standard errors (failure under 1e-4), fixed seed."""
+    schedule = Schedule(size.Cosine(4), order.Random())
+    masked = ScheduleMasks(schedule).draw(20_000, 12, rng=np.random.default_rng(2))
+    visible = np.bincount(12 - masked.sum(axis=1), minlength=12) / 20_000
+    chance = schedule.size.batch_mass(12) / 12
+    assert np.all(np.abs(visible - chance) <= 5 * np.sqrt(chance * (1 - chance) / 20_000) + 1e-9)
+
+
+def test_schedule_masks_of_a_comb_leave_teeth_masked():
+    masked = ScheduleMasks(Schedule(size.Even(4), order.Comb())).draw(50, 16, rng=np.random.default_rng(3))
+    assert np.all(masked.reshape(50, 4, 4).sum(axis=1).max(axis=1) == 4)
+    assert np.all(np.isin(masked.sum(axis=1), [4, 8, 12, 16]))
+
+
+def test_reactive_schedules_cannot_give_training_masks():
+    with pytest.raises(ValueError, match="must not look at predictions"):
+        ScheduleMasks(Schedule(size.Even(4), order.Confidence()))
+
+
+def test_the_loss_weighs_every_sequence_alike():
+    logits = torch.zeros(2, 4, 3)
+    logits[0, 0, 1] = 5.0
+    tokens = torch.tensor([[1, 0, 0, 0], [0, 0, 0, 0]])
+    masked = torch.tensor([[True, False, False, False], [True, True, True, True]])
+    first = -torch.log_softmax(logits[0, 0], dim=-1)[1]
+    assert torch.isclose(masked_loss(logits, tokens, masked), (first + np.log(3)) / 2)
+
+
+def test_the_learning_rate_warms_up_and_ends_at_zero():
+    recipe = Recipe(steps=100, rate=1.0, warmup=10)
+    assert learning_rate(recipe, 0) == pytest.approx(0.1)
+    assert learning_rate(recipe, 10) == pytest.approx(1.0)
+    assert learning_rate(recipe, 99) < 0.001
