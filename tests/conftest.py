@@ -1,4 +1,4 @@
-"""One thread per test process: the suite runs one process per core, and threads on top of that only wait for each other."""
+"""One thread per test process: the suite runs a process per core, and more threads would only wait for each other."""
 
 try:
     import torch
