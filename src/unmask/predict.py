@@ -26,6 +26,7 @@ from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
 
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
+_REDUCED = 1 << 23  # of which so many are reduced at a time
 
 
 class Prediction:
@@ -78,37 +79,34 @@ class Prediction:
         return self._reduce(_entropy)
 
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        parts = [function(self.log_probabilities(start, stop)) for start, stop in self.chunks()]
-        return torch.cat(parts) if parts else function(self.log_probabilities())
+        # The head wants many rows at once, to read its weights rarely; what follows wants few, to stay in cache.
+        few = max(1, _REDUCED // self.vocab)
+        parts = [
+            function(torch.softmax(piece, dim=-1, dtype=torch.promote_types(piece.dtype, torch.float32)))
+            for start, stop in self.chunks() or [(0, 0)]
+            for piece in self.head(*(part[start:stop] for part in self.parts)).split(few)
+        ]
+        return torch.cat(parts)
 
 
-def log_probability(logits: Tensor, tokens: Tensor) -> Tensor:
-    """`log softmax(logits)` at one token of each row, as float64; not a number where every token is excluded."""
-    # Not `logsumexp`: it adds up a single long row in another order than a row among others, and a sequence would
-    # then not be the same alone and in a batch.
-    return torch.log_softmax(logits, dim=-1).gather(1, tokens[:, None])[:, 0].double()
+# Each reduction owns the probabilities it is given and may overwrite them.
 
 
-# Each reduction owns the chunk it is given and may overwrite it.
+def _confidence(probabilities: Tensor) -> Tensor:
+    return probabilities.amax(dim=-1)
 
 
-def _confidence(log_probabilities: Tensor) -> Tensor:
-    return log_probabilities.amax(dim=-1).exp()
-
-
-def _margin(log_probabilities: Tensor) -> Tensor:
-    best, where = log_probabilities.max(dim=-1, keepdim=True)
+def _margin(probabilities: Tensor) -> Tensor:
+    best, where = probabilities.max(dim=-1, keepdim=True)
     # A second pass for the maximum beats a sort or a top-k over the vocabulary.
-    second = log_probabilities.scatter_(-1, where, -torch.inf).amax(dim=-1)
-    return best[:, 0].exp() - second.exp()
+    return best[:, 0] - probabilities.scatter_(-1, where, 0.0).amax(dim=-1)
 
 
-def _entropy(log_probabilities: Tensor) -> Tensor:
-    # A suppressed token has weight 0 and logarithm −∞: with any finite number instead, its product is 0.
-    finite = log_probabilities.clamp_(min=-1e4)
+def _entropy(probabilities: Tensor) -> Tensor:
+    terms = torch.special.entr(probabilities)
     # A lone long row would be added up in another order than a row among others: give it company.
-    finite = finite if len(finite) != 1 else finite.expand(2, -1)
-    return -torch.linalg.vecdot(finite.exp(), finite)[: len(log_probabilities)]
+    terms = terms if len(terms) != 1 else terms.expand(2, -1)
+    return terms.sum(dim=-1)[: len(probabilities)]
 
 
 class MaskPredictor(ABC):
