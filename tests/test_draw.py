@@ -1,0 +1,143 @@
+"""Draws: inversion is exact, tails are kept, nothing impossible is drawn."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from reference import chi_square  # noqa: E402
+from unmask.draw import Categorical, Greedy, Replay, TopK, TopP, invert  # noqa: E402
+
+NOWHERE = torch.zeros(0, dtype=torch.int64)
+
+
+def drawn(draw, logits, count, seed=0):
+    uniform = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return draw(logits.expand(count, -1), uniform, NOWHERE)
+
+
+def counts(tokens, vocab):
+    return np.bincount(tokens.numpy(), minlength=vocab)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("vocab", [1, 2, 7, 511, 512, 513, 1300])
+def test_on_a_grid_of_uniform_numbers_frequencies_are_the_probabilities(vocab, dtype):
+    """`n` numbers `(j + 1/2)/n`: a token of probability `p` is drawn `n p` times, to within one."""
+    rng, n = np.random.default_rng(vocab), 4000
+    p = rng.dirichlet(np.full(vocab, 0.3))
+    p[rng.random(vocab) < 0.3] = 0.0
+    if p.sum() == 0:
+        p[-1] = 1.0
+    p /= p.sum()
+    logits = torch.log(torch.from_numpy(p)).to(dtype)
+    uniform = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    found = counts(invert(logits.expand(n, -1), uniform), vocab)
+    assert np.all(np.abs(found - n * p) <= 1 + 1e-3)
+    assert found[p == 0].sum() == 0
+
+
+def test_the_cumulative_distribution_is_inverted_in_the_order_of_the_ids():
+    logits = torch.log(torch.tensor([0.25, 0.0, 0.5, 0.25], dtype=torch.float64)).expand(6, -1)
+    uniform = torch.tensor([0.0, 0.2499, 0.2501, 0.7499, 0.7501, 1 - 2**-53], dtype=torch.float64)
+    assert invert(logits, uniform).tolist() == [0, 0, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("vocab", [3, 512, 1300])
+@pytest.mark.parametrize("uniform", [0.0, 5e-324, 2**-53, 0.5, 1 - 2**-53])
+def test_impossible_tokens_are_never_drawn_even_at_the_ends(vocab, uniform):
+    """One possible token among impossible ones, wherever it stands."""
+    for where in {0, 1, vocab // 2, vocab - 2, vocab - 1}:
+        logits = torch.full((1, vocab), -torch.inf)
+        logits[0, where] = -3.0
+        assert invert(logits, torch.tensor([uniform], dtype=torch.float64)).item() == where
+
+
+def test_impossible_tokens_are_never_drawn_at_the_edges_of_blocks():
+    """Blocks of 512 that begin and end with impossible tokens, at the numbers where one block ends."""
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.full(2048, 0.5))
+    p[::512] = p[511::512] = p[1::512] = 0.0
+    p /= p.sum()
+    edges = np.cumsum(p.reshape(4, 512).sum(axis=1))
+    uniform = torch.from_numpy(
+        np.concatenate([edges * (1 + e) for e in np.arange(-8, 9) * 2.0**-53]).clip(0, 1 - 2**-53)
+    )
+    for dtype in (torch.float32, torch.float64):
+        logits = torch.log(torch.from_numpy(p)).to(dtype).expand(len(uniform), -1)
+        assert np.all(p[invert(logits, uniform).numpy()] > 0)
+
+
+def test_a_peaked_distribution_keeps_its_tail():
+    """The tail of probability 1e-4 is drawn as often as it should be: no lowered effective temperature.
+
+    A grid of 50,000 numbers: 5 of them fall in the tail, whose 600 tokens share them.
+    """
+    p = np.full(601, 1e-4 / 600)
+    p[0] = 1 - 1e-4
+    n = 50_000
+    uniform = (torch.arange(n, dtype=torch.float64) + 0.5) / n
+    logits = torch.log(torch.from_numpy(p)).float()
+    tail = sum(int((invert(logits.expand(len(part), -1), part) > 0).sum()) for part in uniform.split(10_000))
+    assert tail == 5
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_temperatures_raise_probabilities_to_a_power(temperature):
+    """Chi-square over 8 tokens and 20,000 draws, level 1e-6."""
+    logits = torch.linspace(-2, 2, 8)
+    chances = torch.softmax(logits.double() / temperature, dim=-1).numpy()
+    assert chi_square(counts(drawn(Categorical(temperature), logits, 20_000), 8), chances) > 1e-6
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("count", [1, 3, 8, 50])
+def test_top_k_keeps_the_most_likely_and_renormalises(count, temperature):
+    """Chi-square over 20,000 draws, level 1e-6."""
+    logits = torch.tensor([0.3, 2.0, -1.0, 1.0, 0.0, -2.0, 1.5, -0.5])
+    p = torch.softmax(logits.double() / temperature, dim=-1).numpy()
+    p[np.argsort(-p)[count:]] = 0.0
+    assert chi_square(counts(drawn(TopK(count, temperature), logits, 20_000), 8), p / p.sum()) > 1e-6
+
+
+@pytest.mark.parametrize(("mass", "kept"), [(0.3, 1), (0.45, 2), (0.69, 2), (0.71, 3), (0.9, 4), (1.0, 5)])
+def test_top_p_keeps_the_fewest_that_reach_the_mass(mass, kept):
+    """Probabilities 0.4, 0.3, 0.15, 0.1, 0.05 in another order; chi-square over 20,000 draws, level 1e-6."""
+    p = np.array([0.1, 0.4, 0.05, 0.3, 0.15])
+    cut = np.where(p >= np.sort(p)[-kept], p, 0.0)
+    found = counts(drawn(TopP(mass), torch.log(torch.from_numpy(p)).float(), 20_000), 5)
+    assert chi_square(found, cut / cut.sum()) > 1e-6
+
+
+def test_the_whole_mass_cuts_nothing_however_small():
+    """With mass 1 a tail beyond the rounding of a float32 running sum is still possible."""
+    logits = torch.zeros((1, 40_001))
+    logits[0, 0] = 20.0
+    last = torch.tensor([1 - 1e-13], dtype=torch.float64)
+    assert TopP(1.0)(logits, last, NOWHERE).item() == Categorical()(logits, last, NOWHERE).item() > 0
+
+
+def test_greedy_takes_the_most_likely_whatever_the_number():
+    logits = torch.tensor([0.0, 2.0, 1.0])
+    assert set(drawn(Greedy(), logits, 50).tolist()) == {1}
+
+
+def test_replay_gives_the_tokens_of_the_positions():
+    tokens = torch.arange(12).view(3, 4)
+    rows = torch.tensor([1, 7, 10])
+    assert Replay(tokens)(torch.zeros((3, 12)), torch.zeros(3), rows).tolist() == [1, 7, 10]
+
+
+def test_bad_arguments_get_one_sentence():
+    sentence = r"Argument 'temperature' must be greater than 0, not 0\. Use Greedy for the most likely token\."
+    for make in (lambda: Categorical(0), lambda: TopK(3, 0.0), lambda: TopP(0.5, 0)):
+        with pytest.raises(ValueError, match=sentence):
+            make()
+    with pytest.raises(ValueError, match="Argument 'temperature' must be at least 0, not -1"):
+        Categorical(-1)
+    with pytest.raises(ValueError, match="Argument 'count' must be at least 1, not 0"):
+        TopK(0)
+    with pytest.raises(ValueError, match=r"Argument 'mass' must be at most 1, not 1\.5"):
+        TopP(1.5)
+    with pytest.raises(ValueError, match="Argument 'mass' must be greater than 0, not 0"):
+        TopP(0)
