@@ -1,0 +1,44 @@
+"""The documentation runs: every python block, in order, and prints what its arrows say."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "docs/sampling.md"]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
+    pytest.importorskip("torch")
+    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert blocks
+    namespace = {}
+    for number, block in enumerate(blocks):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(block, f"{page}, block {number}", "exec"), namespace)
+        if expected := ARROW.findall(block):
+            assert output.getvalue().splitlines() == [line.rstrip() for line in expected]
+
+
+def test_every_test_named_in_the_table_of_samplers_exists():
+    tests = (ROOT / "tests" / "test_equivalence.py").read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8"))
+    named = [name for name in named if not (ROOT / "tests" / f"{name}.py").exists()]
+    assert len(named) >= 10
+    for name in named:
+        assert f"def {name}(" in tests
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+def test_links_between_pages_lead_somewhere(page):
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
