@@ -113,9 +113,10 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     A token of probability zero is never returned.
     """
     count, vocab = logits.shape
-    weight = torch.exp(logits - logits.amax(dim=-1, keepdim=True))
-    padding = -vocab % _BLOCK
-    blocks = torch.nn.functional.pad(weight, (0, padding)).view(count, -1, _BLOCK)
+    weight = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
+    if padding := -vocab % _BLOCK:
+        weight = torch.nn.functional.pad(weight, (0, padding))
+    blocks = weight.view(count, -1, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
     # Keep the target strictly below the total, where rounding could otherwise put it past the last token.

@@ -27,6 +27,7 @@ from unmask.distribution.base import Distribution
 
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
 _REDUCED = 1 << 23  # of which so many are reduced at a time
+_TILE = 128
 
 
 class Prediction:
@@ -55,6 +56,7 @@ class Prediction:
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
         rows = max(1, _ELEMENTS // self.vocab)
+        rows = rows if rows < _TILE else rows // _TILE * _TILE  # whole tiles of a matrix product
         return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
 
     def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
