@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from unmask import check
+from unmask import bounds, check, evaluate, gauge, size
 from unmask.curve import Curve
+from unmask.distribution import Parity
+from unmask.law import output_law
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,47 @@ from unmask.curve import Curve
             lambda: Curve([1.0, 2.0]),
             ValueError,
             "Argument 'loss' must not increase, but it rises by 1 from 0 to 1 visible tokens.",
+        ),
+        (lambda: Curve(["a"]), TypeError, "Argument 'loss' must hold numbers, not <U1."),
+        (
+            lambda: Curve([[1.0], [1.0, 2.0]]),
+            ValueError,
+            "Argument 'loss' must be an array, not rows of different lengths.",
+        ),
+        (
+            lambda: check.tokens("tokens", [[1], [1, 2]], length=2, vocab=3),
+            ValueError,
+            "Argument 'tokens' must be an array, not rows of different lengths.",
+        ),
+        (
+            lambda: size.Optimal(2, Parity(4)),
+            TypeError,
+            "Argument 'curve' must be an unmask.curve.Curve, not Parity. A distribution has one: distribution.curve().",
+        ),
+        (
+            lambda: size.Even(2).cut_probabilities(2.5),
+            TypeError,
+            "Argument 'length' must be an integer, not 2.5.",
+        ),
+        (
+            lambda: bounds.steps_for_dtc("a", 1.0, 1.0),
+            TypeError,
+            "Argument 'length' must be an integer, not 'a'.",
+        ),
+        (
+            lambda: evaluate.tradeoff(size.Even, Curve([1.0, 0.5]), [1.5]),
+            TypeError,
+            "Argument 'steps' must be an integer, not np.float64(1.5).",
+        ),
+        (
+            lambda: gauge.guarantee([1.0], [1.0, 2.0]),
+            ValueError,
+            "Argument 'gauge' must have the shape of 'overhang', (1,), not (2,).",
+        ),
+        (
+            lambda: output_law(Parity(2).marginals, size.Even(1), [[0.5, 0.25, 0.25]]),
+            ValueError,
+            "Argument 'target' must have one axis of equal size per token, not the shape (1, 3).",
         ),
         (lambda: Curve([]), ValueError, "Argument 'loss' must be a list of at least one finite number."),
     ],

@@ -350,7 +350,7 @@ def test_the_text_of_steps_fits_a_narrow_terminal():
         ),
         ("--target 0.1 --tc 3 --distribution parity", "A distribution has its own TC and DTC, and so has a curve."),
         ("--target 0.1 --tc 3 --stay 0.5", "Without --distribution there is no use for --stay. Leave it out."),
-        ("--target 0 --tc 3", "Argument 'target' must be greater than 0, not 0."),
+        ("--target -1 --tc 3", "Argument 'target' must be at least 0, not -1."),
         ("--target 0.1 --tc -3", "Argument 'tc' must be at least 0, not -3."),
         ("--target 0.1 --dtc inf", "Argument 'dtc' must be finite, not inf."),
         ("--target soon --tc 3", "Argument 'target' must be a number, not 'soon'."),
@@ -475,6 +475,24 @@ def test_without_matplotlib_the_demo_does_without_a_figure(tmp_path, monkeypatch
 
 
 # What the commands share
+
+
+def test_an_option_is_called_by_its_own_name():
+    assert complaint("expect --distribution parity --length 8 --size tc, --steps 2").startswith("Argument 'size' must")
+
+
+@pytest.mark.parametrize("name", ["even", "tc", "minimax-tc", "offset", "log-linear"])
+def test_lengths_beyond_any_array_are_refused_in_a_sentence(name):
+    line = f"plan --length 99999999999999999999 --steps 2 --size {name}"
+    assert complaint(line) == "Argument 'length' must be at most 281474976710656, not 99999999999999999999."
+
+
+def test_no_error_at_all_and_a_single_token_have_their_fewest_steps():
+    assert answer("steps --distribution parity --length 8 --size optimal --target 0")["measured"][0]["steps"] == 2
+    rows = answer("steps --length 1 --tc 0 --dtc 0 --target 0.1")["guaranteed"]
+    assert [row["exact"] for row in rows] == [1] * len(rows)
+    rows = answer("steps --length 8 --tc 1e308 --target 1e-308")["guaranteed"]
+    assert [row["simplified"] for row in rows] == [None, None]
 
 
 def test_numbers_are_short_and_readable():

@@ -201,6 +201,50 @@ def test_draws_have_exactly_the_steps_and_at_least_one_token_each(name, length, 
     assert np.all(draws.sum(axis=1) == length)
 
 
+@pytest.mark.parametrize("phase", [0.0, 1 - 2.0**-53])
+@pytest.mark.parametrize(
+    "schedule", [size.Offset(500), size.Minimax(4, gauge.tc), size.Logit(1999), size.Universal(90)]
+)
+def test_no_phase_leaves_a_step_empty(schedule, phase):
+    """The last phase below 1 rounds up to the next integer when a number of steps is added to it."""
+    assert schedule.sizes_at(2000, [phase]).min() >= 1
+
+
+@pytest.mark.parametrize("phases", [[1.0], [-0.1], [np.nan], 0.5])
+def test_phases_are_numbers_below_one(phases):
+    with pytest.raises(ValueError, match="Argument 'phases' must be a list of numbers from 0 on and below 1"):
+        size.Offset(2).sizes_at(4, phases)
+
+
+def test_the_last_step_of_a_long_schedule_has_its_own_probability():
+    """The rounding error of a long running sum does not end up in the last stretch, which is narrower than it."""
+    schedule, length = size.Minimax(10**5, gauge.both), 10**6
+    tail = 1 - np.cumsum(schedule.cut_probabilities(length)[::-1])
+    assert schedule.mean_sizes(length)[-1] - 1 == pytest.approx(tail[tail > 0].sum(), rel=5e-6)
+
+
+@pytest.mark.parametrize("schedule", [size.Minimax(3, gauge.tc), size.Universal(3), size.Universal(1)])
+def test_what_is_handed_out_cannot_spoil_what_is_kept(schedule):
+    with pytest.raises(ValueError, match="read-only"):
+        schedule.cut_probabilities(9)[:] = 0.0
+
+
+def test_a_gauge_of_your_own_is_copied():
+    values = np.ones(8)
+    mine = gauge.Vector(values)
+    values[:] = 5.0
+    assert mine(9).tolist() == [1.0] * 8
+
+
+def test_gauges_that_are_none_are_refused():
+    with pytest.raises(TypeError, match=r"not list\. Numbers of your own become one by unmask\.gauge\.Vector\."):
+        size.Minimax(2, [1.0, 2.0])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="must give 9 numbers for a length of 10, not 3"):
+        size.Minimax(2, lambda length: np.ones(3)).factor(10)
+    with pytest.raises(ValueError, match="must not hold numbers as small as"):
+        solve([1e-320, 1.0, 1.0], 2)
+
+
 def test_one_step_and_one_token_per_step_are_special():
     assert size.Minimax(1, gauge.tc).factor(9) == 1.0
     assert size.Minimax(1, gauge.dtc).factor(9) == 8.0

@@ -29,6 +29,12 @@ def test_cosine_follows_the_cosine_and_never_skips_a_step():
     np.testing.assert_allclose(ends / 1024, 1 - np.cos(np.pi / 2 * np.arange(1, 9) / 8), atol=1.01 / 1024)
 
 
+def test_cosine_reveals_half_of_the_tokens_after_two_thirds_of_the_steps():
+    """cos(π/3) = 1/2 exactly, whatever the last digit of its floating-point value."""
+    for steps in range(3, 600, 3):
+        assert size.Cosine(steps).sizes(1200)[: 2 * steps // 3].sum() == 600
+
+
 def test_chen_sizes_follow_their_recursion():
     """N_i = ⌊N_{i−1} + (n − N_{i−1})/ζ⌋, then ones; the DTC form N'_i = ⌈N'_{i−1}(1 − 1/ζ)⌉ is its mirror."""
     for length, zeta in [(30, 4), (100, 7), (64, 2)]:

@@ -99,3 +99,10 @@ def test_steps_must_be_a_positive_integer(family):
         family(0)
     with pytest.raises(TypeError, match=r"Argument 'steps' must be an integer, not 2\.5"):
         family(2.5)
+
+
+def test_log_linear_keeps_its_digits_at_great_length():
+    """Two independent sums for P(no cut after the last but one token); log-factorials would leave 1e-10 of error."""
+    schedule, length = size.LogLinear(100), 10**5
+    assert schedule.overhang(length)[-1] == pytest.approx(1 - schedule.cut_probabilities(length)[-1], abs=5e-11)
+    assert schedule.batch_mass(length).min() >= 0

@@ -13,6 +13,7 @@ References:
     Li & Cai, Breaking AR's sampling bottleneck: provable acceleration via diffusion language models, 2025.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +33,7 @@ def harmonic(n: int) -> float:
     n = check.integer("n", n, least=0)
     if n < 128:
         return float(np.sum(1.0 / np.arange(1, n + 1)))
-    return float(digamma(n + 1) + np.euler_gamma)
+    return float(digamma(float(n) + 1.0) + np.euler_gamma)
 
 
 def tc_factor(length: int, steps: int) -> float:
@@ -97,7 +98,7 @@ def li_cai(length: int, largest: int, information_sum: float, prediction_error: 
     length = check.integer("length", length, least=1)
     largest = check.integer("largest", largest, least=1, most=length)
     information_sum = check.real("information_sum", information_sum, least=0.0)
-    factor = (2 ** int(np.ceil(np.log2(largest))) - 1) / length
+    factor = (2 ** (largest - 1).bit_length() - 1) / length
     return factor * information_sum + check.real("prediction_error", prediction_error, least=0.0)
 
 
@@ -116,22 +117,23 @@ def steps_for_dtc(length: int, dtc: float, target: float) -> int:
 
     One step costs TC, which is at most `(L−1) DTC`, so it is enough where that is within the target.
     """
+    length = check.integer("length", length, least=1)
     if (length - 1) * check.real("dtc", dtc, least=0.0) <= check.real("target", target, least=0.0):
         return 1
-    first = int(np.floor(harmonic(check.integer("length", length, least=1) - 1))) + 1
+    first = int(np.floor(harmonic(length - 1))) + 1
     return _fewest(length, first, lambda steps: theorem_2(length, steps, dtc), target)
 
 
 def complexity_tc(length: int, tc: float, target: float) -> float:
     """The paper's simplified iteration complexity of `π_tc`: `(TC/ε) log L`."""
     tc, target = check.real("tc", tc, least=0.0), check.real("target", target, above=0.0)
-    return tc / target * np.log(check.integer("length", length, least=1))
+    return tc / target * math.log(check.integer("length", length, least=1))
 
 
 def complexity_dtc(length: int, dtc: float, target: float) -> float:
     """The paper's simplified iteration complexity of `π_dtc`: `(DTC/ε + 1)(log(L−1) + 1)`."""
     dtc, target = check.real("dtc", dtc, least=0.0), check.real("target", target, above=0.0)
-    return (dtc / target + 1) * (np.log(check.integer("length", length, least=2) - 1) + 1)
+    return (dtc / target + 1) * (math.log(check.integer("length", length, least=2) - 1) + 1)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Every public entry point calls these before doing any work, so that a mistake is
 import difflib
 import operator
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,28 +66,50 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     return steps, length
 
 
+def array(name: str, values: object) -> NDArray[Any]:
+    """Return `values` as an array if they fill one."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"Argument '{name}' must be an array, not rows of different lengths.") from None
+
+
+def numbers(name: str, values: object) -> NDArray[np.float64]:
+    """Return `values` as an array of float64 if they are real numbers.
+
+    Example:
+        >>> numbers("loss", [1, "two"])
+        Traceback (most recent call last):
+        TypeError: Argument 'loss' must hold numbers, not <U21.
+    """
+    given = array(name, values)
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"Argument '{name}' must hold numbers, not {given.dtype}.")
+    return given.astype(np.float64, copy=False)
+
+
 def probabilities(name: str, values: object, *, axis: int = -1) -> NDArray[np.float64]:
     """Return `values` as float64 if they are non-negative and sum to one along `axis`."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.size == 0 or not np.all(np.isfinite(array)) or np.any(array < 0):
+    given = numbers(name, values)
+    if given.size == 0 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise ValueError(f"Argument '{name}' must hold non-negative finite numbers, at least one of them.")
-    worst = float(np.max(np.abs(array.sum(axis=axis) - 1)))
+    worst = float(np.max(np.abs(given.sum(axis=axis) - 1)))
     if worst > 1e-9:
         raise ValueError(f"Argument '{name}' must sum to 1, not to a value {worst:.2g} away from it.")
-    return array
+    return given
 
 
 def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.int64]:
     """Return `values` as a `(batch, length)` array of token ids; one sequence becomes a batch of one."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"Argument '{name}' must hold integers, not {array.dtype}.")
-    array = np.atleast_2d(array.astype(np.int64))
-    if array.ndim != 2 or array.shape[1] != length:
-        raise ValueError(f"Argument '{name}' must have {length} positions, not the shape {array.shape}.")
-    if array.size and (array.min() < 0 or array.max() >= vocab):
+    given = array(name, values)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"Argument '{name}' must hold integers, not {given.dtype}.")
+    given = np.atleast_2d(given.astype(np.int64))
+    if given.ndim != 2 or given.shape[1] != length:
+        raise ValueError(f"Argument '{name}' must have {length} positions, not the shape {given.shape}.")
+    if given.size and (given.min() < 0 or given.max() >= vocab):
         raise ValueError(f"Argument '{name}' must hold token ids from 0 to {vocab - 1}.")
-    return array
+    return given
 
 
 def known(kind: str, name: str, names: Iterable[str]) -> str:

@@ -20,6 +20,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unmask import check
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -42,7 +44,7 @@ class Curve:
     loss: NDArray[np.float64]
 
     def __init__(self, loss: ArrayLike):
-        values = np.array(loss, dtype=np.float64)
+        values = check.numbers("loss", loss).copy()
         if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
             raise ValueError("Argument 'loss' must be a list of at least one finite number.")
         # Differences of entropies carry rounding errors of this order; a real increase is refused.

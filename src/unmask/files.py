@@ -68,7 +68,8 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
         raise ValueError(
             f"Argument 'curve' must not be negative, but '{path}' has {values[where]:g} at {where} visible tokens."
         )
-    if monotone:
+    # Regression would change a curve that does not increase by the rounding of its means.
+    if monotone and np.any(np.diff(values) > 0):
         nearest = isotonic_regression(values, increasing=False).x
         return Reading(Curve(nearest), float(np.max(np.abs(nearest - values))))
     try:

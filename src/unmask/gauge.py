@@ -48,7 +48,9 @@ class Vector:
     values: NDArray[np.float64]
 
     def __init__(self, values: ArrayLike):
-        object.__setattr__(self, "values", positive(values))
+        kept = positive(values).copy()
+        kept.setflags(write=False)
+        object.__setattr__(self, "values", kept)
 
     def __call__(self, length: int) -> NDArray[np.float64]:
         if length != self.values.size + 1:
@@ -61,7 +63,7 @@ class Vector:
 
 def positive(values: ArrayLike) -> NDArray[np.float64]:
     """Return `values` as an array if they are positive finite numbers in one dimension."""
-    array = np.asarray(values, dtype=np.float64)
+    array = check.numbers("values", values)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(array <= 0):
         raise ValueError(
             "Argument 'values' must be a list of positive finite numbers, one for each rank from 1 to L-1."
@@ -76,5 +78,8 @@ def guarantee(overhang: ArrayLike, gauge: ArrayLike) -> float:
         >>> guarantee([1.0, 0.0, 0.0], tc(4))  # one batch of two tokens, then one at a time
         0.3333333333333333
     """
-    ratios = np.asarray(overhang, dtype=np.float64) / np.asarray(gauge, dtype=np.float64)
+    counts, allowed = check.numbers("overhang", overhang), check.numbers("gauge", gauge)
+    if counts.shape != allowed.shape:
+        raise ValueError(f"Argument 'gauge' must have the shape of 'overhang', {counts.shape}, not {allowed.shape}.")
+    ratios = counts / allowed
     return float(ratios.max(initial=0.0))

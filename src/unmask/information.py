@@ -243,7 +243,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> float:
         >>> round(kl([0.5, 0.5], [0.25, 0.75]), 12), kl([0.5, 0.5], [1.0, 0.0])
         (0.143841036226, inf)
     """
-    first, second = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
+    first, second = check.numbers("p", p), check.numbers("q", q)
     if first.shape != second.shape:
         raise ValueError(f"Argument 'q' must have the shape of 'p', {first.shape}, not {second.shape}.")
     first = check.probabilities("p", first.ravel())
@@ -253,7 +253,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> float:
 
 
 def _joint(joint: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(joint, dtype=np.float64)
+    array = check.numbers("joint", joint)
     if array.ndim == 0:
         raise ValueError("Argument 'joint' must have at least one axis, one per token.")
     return check.probabilities("joint", array.ravel()).reshape(array.shape)
@@ -303,7 +303,7 @@ def _entropy_by_size(joint: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _series(name: str, values: ArrayLike, *, least: int) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
+    array = check.numbers(name, values)
     if array.ndim != 1 or array.size < least:
         raise ValueError(f"Argument '{name}' must be a list of at least {least} numbers, not {array.shape}.")
     return array

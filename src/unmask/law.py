@@ -54,7 +54,10 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
     Raises:
         ValueError: if there is too much to enumerate.
     """
-    joint = np.asarray(target, dtype=np.float64)
+    joint = check.numbers("target", target)
+    if joint.ndim == 0 or len(set(joint.shape)) > 1:
+        raise ValueError(f"Argument 'target' must have one axis of equal size per token, not the shape {joint.shape}.")
+    check.probabilities("target", joint.ravel())
     length, vocab = joint.ndim, joint.shape[0]
     plans = [
         (sizes, size.log_probability(sizes))

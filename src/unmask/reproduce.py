@@ -7,7 +7,7 @@
 at `L = 2000`, on Reed–Solomon codes over GF(2048): `TC = (L−d) log q`, `DTC = d log q`. Every Monte-Carlo point of the
 paper stands next to the exact value it estimates, the theorem's bound, the paper's fixed-size baseline `⌈L/K⌉`, and
 equal sizes at a random phase — since a fixed size is at the mercy of where its cuts fall: at `K = 500` the baseline
-makes no error at all on codimensions that are multiples of four, and the largest it can make on the others.
+makes no error at all on codimensions that are multiples of four, and up to three tokens' worth on the others.
 
 The points of one panel (b) share their draws, as the codes differ and the schedule does not.
 

@@ -8,6 +8,7 @@ works for any number of sequences with different masks, and costs `O(K + L)` per
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unmask import check
 from unmask.loops import compiled
 
 KEPT = -1  # the step of a position that was never masked
@@ -30,7 +31,7 @@ def reveal_steps(sizes: ArrayLike, masked: ArrayLike, *, rng: np.random.Generato
         >>> sorted(steps[0].tolist())
         [-1, 0, 0, 1]
     """
-    sizes, masked = np.atleast_2d(np.asarray(sizes)), np.atleast_2d(np.asarray(masked))
+    sizes, masked = np.atleast_2d(check.array("sizes", sizes)), np.atleast_2d(check.array("masked", masked))
     if sizes.dtype.kind not in "iu" or (sizes.size and sizes.min() < 0):
         raise ValueError("Argument 'sizes' must hold non-negative integers.")
     if masked.dtype != np.bool_:

@@ -15,15 +15,15 @@ class _Integer(click.ParamType):
 
     name = "integer"
 
-    def __init__(self, least: int | None = None):
-        self.least = least
+    def __init__(self, least: int | None = None, most: int | None = None):
+        self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             number: object = int(value)
         except ValueError:
             number = value
-        return check.integer(_name(param), number, least=self.least)
+        return check.integer(_name(param), number, least=self.least, most=self.most)
 
 
 class _Number(click.ParamType):
@@ -64,10 +64,11 @@ class _SizeName(click.ParamType):
 
 
 def _name(param: click.Parameter | None) -> str:
-    return "value" if param is None or param.name is None else param.name
+    """What the user typed: the option itself, not the variable it ends in."""
+    return "value" if param is None else param.opts[0].lstrip("-")
 
 
-INTEGER = _Integer()
+INTEGER = _Integer(most=2**48)  # beyond it arrays fail in numpy's words rather than for want of memory
 INTEGERS = _List(INTEGER)
 NUMBER = _Number()
 SIZE = _SizeName([*ALL_SIZES, GAUGE_SIZE])

@@ -59,7 +59,11 @@ def number(value: float) -> str:
     Example:
         >>> number(0.0478203), number(1.64), number(15211.11), number(0.0)
         ('0.04782', '1.640', '15,211', '0')
+        >>> number(1e30)
+        '1.000e+30'
     """
+    if abs(value) >= 1e15:
+        return f"{value:.3e}"
     if abs(value) >= 9999.5:
         return f"{value:,.0f}"
     return f"{value:#.4g}".rstrip(".") if value else "0"

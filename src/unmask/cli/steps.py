@@ -1,6 +1,7 @@
 """`unmask steps`: how many steps a target error needs, by theorem and exactly."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,8 @@ def steps(
       unmask steps --curve validation-loss.csv --monotone --target 5
 
     JSON: length, target, tc, dtc, guaranteed (rows of size, theorem, simplified, exact; the first two are null for
-    minimax sizes), measured (rows of size, steps, expected_kl; empty without a distribution or curve), recommendation;
-    with a distribution or curve also data.
+    minimax sizes, and simplified for target 0), measured (rows of size, steps, expected_kl; empty without a
+    distribution or curve), recommendation; with a distribution or curve also data.
     """
     known = data.read(
         length, distribution, curve, monotone, estimate_curve, parameters, rng=np.random.default_rng(seed)
@@ -110,8 +111,9 @@ def steps(
     for heading in ("by theorem", "simplified", "exactly"):
         table.add_column(heading, justify="right")
     for row in guaranteed:
-        paper = ("", "") if row["theorem"] is None else (str(row["theorem"]), f"≈ {math.ceil(row['simplified'])}")
-        table.add_row(row["size"], *paper, f"[bold]{row['exact']}[/bold]")
+        theorem = "" if row["theorem"] is None else str(row["theorem"])
+        simplified = "" if row["simplified"] is None else f"≈ {math.ceil(row['simplified'])}"
+        table.add_row(row["size"], theorem, simplified, f"[bold]{row['exact']}[/bold]")
     screen.print(table)
     if known is not None:
         screen.print(f"On {known.title}:", markup=False)
@@ -143,17 +145,27 @@ def _guarantees(length: int, tc: float | None, dtc: float | None, target: float)
     """What is promised for all data with that TC and DTC: the paper's sizes, then the minimax ones."""
     papers, best = [], []
     if tc is not None:
-        theorem, simplified = bounds.steps_for_tc(length, tc, target), bounds.complexity_tc(length, tc, target)
+        theorem = bounds.steps_for_tc(length, tc, target)
+        simplified = _where_it_holds(bounds.complexity_tc, length, tc, target)
         papers.append(_row("tc", size.TC, gauge.tc, length, tc, target, theorem, simplified))
         best.append(_minimax("tc", gauge.tc, length, tc, target))
     if dtc is not None:
-        theorem, simplified = bounds.steps_for_dtc(length, dtc, target), bounds.complexity_dtc(length, dtc, target)
+        theorem = bounds.steps_for_dtc(length, dtc, target)
+        simplified = _where_it_holds(bounds.complexity_dtc, length, dtc, target)
         papers.append(_row("dtc", size.DTC, gauge.dtc, length, dtc, target, theorem, simplified))
         best.append(_minimax("dtc", gauge.dtc, length, dtc, target))
     if tc is not None and dtc is not None:
         best.append(_minimax("min", gauge.both, length, min(tc, dtc), target))
         best.append(_minimax("sum", gauge.total, length, tc + dtc, target))
     return papers + best
+
+
+def _where_it_holds(complexity: Callable[[int, float, float], float], length: int, dependence: float, target: float):
+    """The simplified complexity; None where it says nothing: for no error at all, or for a single token."""
+    if target == 0 or length == 1:
+        return None
+    value = complexity(length, dependence, target)
+    return value if math.isfinite(value) else None
 
 
 def _minimax(name: str, measure: Any, length: int, dependence: float, target: float) -> dict[str, Any]:

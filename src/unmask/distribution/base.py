@@ -58,11 +58,11 @@ class Distribution(ABC):
         """As `marginals`, for checked arguments; what is returned at revealed positions is overwritten."""
 
     def _context(self, tokens: ArrayLike, masked: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        hidden = np.atleast_2d(np.asarray(masked))
+        hidden = np.atleast_2d(check.array("masked", masked))
         if hidden.dtype != np.bool_:
             raise TypeError(f"Argument 'masked' must hold booleans, not {hidden.dtype}.")
         # Masked positions may hold anything (a mask id beyond the vocabulary, for one), so blank them first.
-        given = np.atleast_2d(np.asarray(tokens))
+        given = np.atleast_2d(check.array("tokens", tokens))
         if given.shape != hidden.shape:
             raise ValueError(f"Argument 'masked' must have the shape of 'tokens', {given.shape}, not {hidden.shape}.")
         given = check.tokens("tokens", np.where(hidden, 0, given), length=self.length, vocab=self.vocab)

@@ -67,7 +67,7 @@ class LinearCode(Code):
 
     def __init__(self, generator: ArrayLike, alphabet: int):
         order = prime_power("alphabet", alphabet)
-        matrix = np.array(generator)
+        matrix = check.array("generator", generator)
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise ValueError(f"Argument 'generator' must be a matrix, not an array of shape {matrix.shape}.")
         if matrix.dtype.kind not in "iu":

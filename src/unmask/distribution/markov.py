@@ -73,7 +73,7 @@ class Markov(Distribution):
     stationary: NDArray[np.float64]
 
     def __init__(self, transition: ArrayLike, length: int):
-        matrix = np.array(transition, dtype=np.float64)
+        matrix = check.numbers("transition", transition).copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise ValueError(f"Argument 'transition' must be a square matrix, not an array of {matrix.shape}.")
         check.probabilities("transition", matrix)

@@ -71,8 +71,8 @@ class Mixture(Distribution):
     components: NDArray[np.float64]
 
     def __init__(self, weights: ArrayLike, components: ArrayLike, length: int | None = None):
-        chances = np.array(weights, dtype=np.float64)
-        laws = np.array(components, dtype=np.float64)
+        chances = check.numbers("weights", weights).copy()
+        laws = check.numbers("components", components).copy()
         if chances.ndim != 1:
             raise ValueError(f"Argument 'weights' must be a list of numbers, not an array of {chances.shape}.")
         if laws.ndim not in (2, 3) or laws.shape[0] != chances.size:

@@ -56,7 +56,7 @@ class Table(Distribution):
     probabilities: NDArray[np.float64]
 
     def __init__(self, probabilities: ArrayLike):
-        cells = np.array(probabilities, dtype=np.float64)
+        cells = check.numbers("probabilities", probabilities).copy()
         if cells.ndim == 0:
             raise ValueError("Argument 'probabilities' must have at least one axis, one per position.")
         if len(set(cells.shape)) > 1:

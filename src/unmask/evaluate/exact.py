@@ -76,6 +76,8 @@ def sampled_kl(
         progress: Called with the number of draws finished since the last call.
     """
     draws = check.integer("draws", draws, least=2)
+    if not curves:
+        raise ValueError("Argument 'curves' must hold at least one curve.")
     length = curves[0].length
     if any(curve.length != length for curve in curves):
         raise ValueError("Argument 'curves' must hold curves of one length.")
@@ -117,7 +119,8 @@ def tradeoff(family: Callable[[int], Blind], curve: Curve, steps: ArrayLike) -> 
         >>> tradeoff(size.Even, Curve([1.0, 0.5, 0.25, 0.125]), [1, 2, 4])
         array([2.125, 0.625, 0.   ])
     """
-    return np.array([expected_kl(family(int(k)), curve) for k in np.atleast_1d(steps)])
+    counts = [check.integer("steps", count) for count in np.atleast_1d(check.array("steps", steps))]
+    return np.array([expected_kl(family(count), curve) for count in counts])
 
 
 def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) -> int:

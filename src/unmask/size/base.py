@@ -92,8 +92,9 @@ class Planned(Blind):
         return np.tile(self.sizes(length), (count, 1))
 
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
+        ends = np.cumsum(self.sizes(length))
         result = np.zeros(length + 1)
-        result[np.cumsum(self.sizes(length))] = 1.0
+        result[ends] = 1.0
         return result[1:length]
 
     def mean_sizes(self, length: int) -> NDArray[np.float64]:
@@ -110,6 +111,15 @@ class Planned(Blind):
         return 0.0 if np.array_equal(given, mine) else -np.inf
 
 
+def at_least_one(ends: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """The nearest increasing ends `0 = N_0 < … < N_K = length` to the wanted ones, along the last axis."""
+    last = ends.shape[-1] - 1
+    step = np.arange(last + 1)
+    # N_k − k may not decrease, nor exceed what leaves one token for each later step.
+    ends = np.maximum.accumulate(ends - step, axis=-1) + step
+    return np.minimum(ends, length - (last - step))
+
+
 def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
     """Return `sizes` as a one-dimensional integer array with a positive sum.
 
@@ -117,7 +127,7 @@ def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
         TypeError: if they are not integers.
         ValueError: if one is negative or there is nothing to reveal.
     """
-    array = np.asarray(sizes)
+    array = check.array("sizes", sizes)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"Argument 'sizes' must be a non-empty list, not the shape {array.shape}.")
     if array.dtype.kind not in "iu":

@@ -73,11 +73,14 @@ class LogLinear(Blind):
 
     def _visits(self, length: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
         """For `k = 1 … steps−1`: the values that `N_k` takes with more than negligible probability, and those."""
-        choose = gammaln(length + 1) - gammaln(np.arange(1, length + 2)) - gammaln(length + 1 - np.arange(length + 1))
         for k in range(1, self.steps):
             p = k / self.steps
             reach = int(9 * np.sqrt(length * p * (1 - p))) + 40  # beyond it under 1e-17 in all
-            window = np.arange(max(0, int(length * p) - reach), min(length, int(length * p) + reach) + 1)
-            chance = np.exp(choose[window] + window * np.log(p) + (length - window) * np.log1p(-p))
-            # The last digits of log-factorials are lost at great length; the sum is known.
-            yield k, window, chance / chance.sum()
+            mode = int((length + 1) * p)
+            up = np.arange(mode + 1, min(length, mode + reach) + 1)
+            down = np.arange(mode, max(0, mode - reach), -1)
+            # Ratios of neighbours, outwards from the mode: log-factorials would lose digits at great length.
+            above = np.cumprod((length - up + 1) / up * (k / (self.steps - k)))
+            below = np.cumprod(down / (length - down + 1) * ((self.steps - k) / k))
+            chance = np.concatenate([below[::-1], [1.0], above])
+            yield k, np.arange(mode - below.size, mode + above.size + 1), chance / chance.sum()

@@ -38,8 +38,11 @@ class Minimax(Systematic):
     """The schedule whose worst ratio of overhang to gauge is the smallest possible.
 
     Arguments:
-        steps: The number of steps. gauge: Gives the gauge for a length: `unmask.gauge.tc`, `dtc`, `both`, `total`, or
-        `gauge.Vector` for your own.
+        steps: The number of steps.
+        gauge: Gives the gauge for a length: `unmask.gauge.tc`, `dtc`, `both`, `total`, or `gauge.Vector` for your own.
+
+    Raises:
+        TypeError: if `gauge` is not a function of the length.
 
     Example:
         >>> round(Minimax(100, gauge.tc).factor(2000), 5)  # the paper's f_tc is 0.04302
@@ -49,6 +52,14 @@ class Minimax(Systematic):
     gauge: Gauge
 
     monotone: ClassVar[bool] = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not callable(self.gauge):
+            raise TypeError(
+                "Argument 'gauge' must be a function of the length, such as unmask.gauge.tc, not "
+                f"{type(self.gauge).__name__}. Numbers of your own become one by unmask.gauge.Vector."
+            )
 
     def factor(self, length: int) -> float:
         """The smallest `c` with `r_i ≤ c g_i` that any schedule with these steps can reach."""
@@ -84,15 +95,26 @@ class Universal(Systematic):
 
 @lru_cache(maxsize=8)
 def _solve(steps: int, measure: Gauge, length: int) -> tuple[float, NDArray[np.float64]]:
-    return solve(measure(length), steps)
+    values = gauge.positive(measure(length))
+    if values.size != length - 1:
+        raise ValueError(
+            f"Argument 'gauge' must give {length - 1} numbers for a length of {length}, not {values.size}."
+        )
+    return _kept(*solve(values, steps))
+
+
+def _kept(factor: float, cut: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """The solution, safe from being written to: it is handed out again."""
+    cut.setflags(write=False)
+    return factor, cut
 
 
 @lru_cache(maxsize=8)
 def _solve_universal(steps: int, length: int) -> tuple[float, NDArray[np.float64]]:
     if steps in (1, length):
-        return 1.0, np.full(length - 1, float(steps > 1))
+        return _kept(1.0, np.full(length - 1, float(steps > 1)))
     overhangs = [Minimax(steps, measure).overhang(length) for measure in (gauge.tc, gauge.dtc, gauge.total)]
-    return solve(np.min(overhangs, axis=0), steps)
+    return _kept(*solve(np.min(overhangs, axis=0), steps))
 
 
 def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
@@ -104,7 +126,13 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
     """
     values = gauge.positive(values)
     steps, length = check.steps_and_length(steps, values.size + 1)
-    worst = float(((length - np.arange(1, length)) / values).max(initial=0.0))  # one step: r_i = L − i
+    with np.errstate(over="ignore"):
+        worst = float(((length - np.arange(1, length)) / values).max(initial=0.0))  # one step: r_i = L − i
+    if not np.isfinite(worst):
+        raise ValueError(
+            f"Argument 'values' must not hold numbers as small as {values.min():g}. Multiply them all by one number: "
+            "the schedule stays the same."
+        )
     if steps in (1, length):
         return (worst if steps == 1 else 0.0), np.full(length - 1, float(steps > 1))
     cut = np.empty(length - 1)

@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import check
 from unmask.curve import Curve
 from unmask.loops import compiled
-from unmask.size.base import Planned
-from unmask.size.planned import at_least_one
+from unmask.size.base import Planned, at_least_one
 from unmask.size.systematic import Systematic, root
 
 _CELLS = 1 << 28
@@ -50,6 +49,10 @@ class Optimal(Planned):
 
     monotone: ClassVar[bool] = True
 
+    def __post_init__(self):
+        super().__post_init__()
+        _require_curve(self.curve)
+
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         _same_length(length, self.curve.length, "curve")
@@ -61,9 +64,9 @@ class OptimalTable(Planned):
     """The sizes with the smallest negative log-likelihood for a table of losses under some blind order.
 
     Arguments:
-        steps: The number of steps. table: Shape `(L, L)`; entry `[n, j−1]` is the loss of the token of rank `j` with
-        the first `n` visible. Entries with
-            `j ≤ n` are ignored.
+        steps: The number of steps.
+        table: Shape `(L, L)`; entry `[n, j−1]` is the loss of the token of rank `j` with the first `n` visible. Entries
+            with `j ≤ n` are ignored.
     """
 
     table: NDArray[np.float64]
@@ -71,7 +74,7 @@ class OptimalTable(Planned):
     monotone: ClassVar[bool] = True
 
     def __init__(self, steps: int, table: ArrayLike):
-        values = np.array(table, dtype=np.float64)
+        values = check.numbers("table", table).copy()
         if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
             raise ValueError(f"Argument 'table' must be square, not of shape {values.shape}.")
         if not np.all(np.isfinite(values[np.triu_indices(values.shape[0])])):
@@ -91,6 +94,10 @@ class SquareRoot(Planned):
     """Cuts that split the mass of `√(drop)` evenly: the many-step limit of `Optimal` on a smooth curve."""
 
     curve: Curve
+
+    def __post_init__(self):
+        super().__post_init__()
+        _require_curve(self.curve)
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
@@ -147,6 +154,7 @@ class Paths:
 
     def cuts(self, steps: int) -> NDArray[np.int64]:
         """`0 = N_0 < N_1 < … < N_steps = L` of the best path with `steps` steps."""
+        steps = check.integer("steps", steps, least=1, most=self.costs.size)
         path = [self.back.shape[1] - 1]
         for k in range(steps, 0, -1):
             path.append(int(self.back[k - 1, path[-1]]))
@@ -180,6 +188,14 @@ def table_paths(reach: ArrayLike, steps: int) -> Paths:
     """
     costs, back = _table_levels(np.ascontiguousarray(reach, dtype=np.float64), steps)
     return Paths(costs, back)
+
+
+def _require_curve(curve: object) -> None:
+    if not isinstance(curve, Curve):
+        raise TypeError(
+            f"Argument 'curve' must be an unmask.curve.Curve, not {type(curve).__name__}. A distribution has one: "
+            "distribution.curve()."
+        )
 
 
 def _same_length(length: int, expected: int, name: str) -> None:

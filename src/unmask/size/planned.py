@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import check
-from unmask.size.base import Planned, as_sizes
+from unmask.size.base import Planned, as_sizes, at_least_one
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,9 @@ class Cosine(Planned):
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         step = np.arange(steps + 1)
-        ends = length - np.floor(length * np.cos(np.pi / 2 * step / steps)).astype(np.int64)
+        # The cosine is rational at 1, 1/2 and 0 alone; there a last digit too low must not cost a whole token.
+        left = length * np.cos(np.pi / 2 * step / steps) * (1 + 1e-15)
+        ends = length - np.floor(left).astype(np.int64)
         return np.diff(at_least_one(ends, length))
 
 
@@ -128,14 +130,6 @@ class ChenDTC(Planned):
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         return _fit_chen(length, steps)[::-1].copy()
-
-
-def at_least_one(ends: NDArray[np.int64], length: int) -> NDArray[np.int64]:
-    """The nearest increasing ends `0 = N_0 < … < N_K = length` to the wanted ones."""
-    step = np.arange(ends.size)
-    # N_k − k may not decrease, nor exceed what leaves one token for each later step.
-    ends = np.maximum.accumulate(ends - step) + step
-    return np.minimum(ends, length - (ends.size - 1 - step))
 
 
 def chen_zeta(dependence: float, target: float) -> int:

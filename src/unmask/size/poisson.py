@@ -167,7 +167,8 @@ class _Nodes:
         angles = 2 * np.pi * np.arange(points // 2 + 1) / points
         if variance > _NEGLIGIBLE:
             angles = angles[variance * (1 - np.cos(angles)) <= _NEGLIGIBLE]
-        drift = float(p.sum()) - centre  # what is left of e^{−ict} after every factor was centred
+        # What is left of e^{−ict} after every factor was centred: a small difference of large numbers.
+        drift = float(p.sum(dtype=np.longdouble) - centre)
         weighted = np.empty(angles.size, dtype=np.complex128)
         for index, angle in enumerate(angles):
             log_modulus, phase = _log_factor(p, angle)

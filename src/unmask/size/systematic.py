@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 
 from unmask import check
 from unmask.loops import compiled
-from unmask.size.base import Blind, as_sizes
+from unmask.size.base import Blind, as_sizes, at_least_one
 
 
 class Systematic(Blind):
@@ -42,10 +42,16 @@ class Systematic(Blind):
 
     def sizes_at(self, length: int, phases: ArrayLike) -> NDArray[np.int64]:
         """The sizes for given phases in `[0, 1)`, shape `(len(phases), steps)`."""
+        given = check.numbers("phases", phases)
+        if given.ndim != 1 or not np.all((given >= 0) & (given < 1)):
+            raise ValueError("Argument 'phases' must be a list of numbers from 0 on and below 1.")
         running = self._running(length)
-        marks = np.asarray(phases, dtype=np.float64)[:, None] + np.arange(self.steps - 1)
-        cuts = np.searchsorted(running, marks.ravel(), side="right").reshape(marks.shape)
-        return np.diff(cuts, axis=1, prepend=0, append=length).astype(np.int64)
+        marks = given[:, None] + np.arange(self.steps - 1)
+        ends = np.empty((given.size, self.steps + 1), dtype=np.int64)
+        ends[:, 0], ends[:, -1] = 0, length
+        ends[:, 1:-1] = np.searchsorted(running, marks.ravel(), side="right").reshape(marks.shape)
+        # A mark that rounding moves into the next stretch would leave a step with nothing to reveal.
+        return np.diff(at_least_one(ends, length), axis=1)
 
     def mean_sizes(self, length: int) -> NDArray[np.float64]:
         # The hat functions of neighbouring k overlap in pairs, so each c_j is shared between two steps.
@@ -74,6 +80,9 @@ class Systematic(Blind):
     def _running(self, length: int) -> NDArray[np.float64]:
         """`c_0 … c_{L−1}`, ending exactly at `K−1` so that rounding cannot lose the last cut."""
         running = np.concatenate([[0.0], np.cumsum(self.cut_probabilities(length))])
+        if self.steps > 1:
+            # The error of a long sum is spread over all of it: the last stretches may be narrower than it is.
+            running *= (self.steps - 1) / running[-1]
         running[-1] = self.steps - 1
         return np.minimum(running, self.steps - 1)
 
