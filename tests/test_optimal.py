@@ -25,7 +25,7 @@ def test_optimal_sizes_are_the_best_of_all_compositions(curve, steps):
     assert size.best_paths(curve, curve.length).costs[steps - 1] == pytest.approx(best, abs=1e-9)
 
 
-@given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n), st.integers(0, 2**32))))
+@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n), st.integers(0, 2**32))))
 @settings(max_examples=60, deadline=None)
 def test_optimal_sizes_for_a_table_are_the_best_of_all_compositions(case):
     length, steps, seed = case
