@@ -58,7 +58,9 @@ class ConditionalPoisson:
             p = expit(self.log_odds + guess)
             excess = float(p.sum()) - self.size
             low, high = (low, guess) if excess > 0 else (guess, high)
-            step = excess / float((p * (1 - p)).sum())
+            # 1 − p would vanish where p is close to one; where even this slope does, bisection goes on.
+            slope = float((p * expit(-self.log_odds - guess)).sum())
+            step = excess / slope if slope > 0 else np.inf
             guess -= step
             if abs(step) < 1e-12:
                 break
