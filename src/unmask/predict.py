@@ -26,8 +26,7 @@ from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
 
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
-_REDUCED = 1 << 23  # of which so many are reduced at a time
-_TILE = 128
+_TILE = 256  # rows of a matrix product, and of a reduction, that fill a GPU evenly
 
 
 class Prediction:
@@ -56,14 +55,14 @@ class Prediction:
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
         rows = max(1, _ELEMENTS // self.vocab)
-        rows = rows if rows < _TILE else rows // _TILE * _TILE  # whole tiles of a matrix product
+        rows = rows if rows < _TILE else rows // _TILE * _TILE
         return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
 
     def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Log-probabilities of rows `start … stop−1`, in float32 or better."""
         values = self.head(*(part[start:stop] for part in self.parts))
         # One fused pass from the model's dtype: converting first would double the memory traffic.
-        return torch.log_softmax(values, dim=-1, dtype=torch.promote_types(values.dtype, torch.float32))
+        return torch.log_softmax(values, dim=-1, dtype=_better(values.dtype))
 
     @cached_property
     def confidence(self) -> Tensor:
@@ -81,13 +80,11 @@ class Prediction:
         return self._reduce(_entropy)
 
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        # The head wants many rows at once, to read its weights rarely; what follows wants few, to stay in cache.
-        few = max(1, _REDUCED // self.vocab)
-        parts = [
-            function(torch.softmax(piece, dim=-1, dtype=torch.promote_types(piece.dtype, torch.float32)))
-            for start, stop in self.chunks() or [(0, 0)]
-            for piece in self.head(*(part[start:stop] for part in self.parts)).split(few)
-        ]
+        parts = []
+        for start, stop in self.chunks() or [(0, 0)]:
+            logits = self.head(*(part[start:stop] for part in self.parts))
+            # One fused pass from the model's dtype to probabilities in float32 or better.
+            parts.append(function(torch.softmax(logits, dim=-1, dtype=_better(logits.dtype))))
         return torch.cat(parts)
 
 
@@ -348,8 +345,13 @@ def _same(logits: Tensor) -> Tensor:
     return logits
 
 
+def _better(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which to compute with values of `dtype`: float32 or better."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def _precise(logits: Tensor) -> Tensor:
-    return logits if logits.dtype == torch.float64 else logits.float()
+    return logits.to(_better(logits.dtype))
 
 
 def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:

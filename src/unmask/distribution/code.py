@@ -104,9 +104,28 @@ class Code(Distribution):
         return result
 
 
+class Separable(Code):
+    """A maximum-distance-separable code: any `dimension` tokens are free and determine all the others."""
+
+    def curve(self) -> Curve:
+        """The exact loss curve: `log q` below `dimension` visible tokens, zero from there on."""
+        return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
+
+    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+        if revealed.size < self.dimension:
+            return _nothing_determined(revealed)
+        free = revealed[: self.dimension]
+        determined = np.setdiff1d(np.arange(self.length), free)
+        return Reading(free, determined, self._rule(free, determined))
+
+    @abstractmethod
+    def _rule(self, free: NDArray[np.int64], determined: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The matrix over the field that gives the determined tokens from the free ones."""
+
+
 @final
 @dataclass(frozen=True)
-class ReedSolomon(Code):
+class ReedSolomon(Separable):
     """The uniform law on a Reed–Solomon code: `x_j = f(α_j)` for a random polynomial `f` of degree below `d`.
 
         ℓ(n) = log q  for n < d,    0  for n ≥ d
@@ -161,21 +180,13 @@ class ReedSolomon(Code):
         ):
             object.__setattr__(self, name, value)
 
-    def curve(self) -> Curve:
-        """The exact loss curve: `log q` below `dimension` visible tokens, zero from there on."""
-        return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
-
-    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
-        if revealed.size < self.dimension:
-            return _nothing_determined(revealed)
-        free = revealed[: self.dimension]
-        determined = np.setdiff1d(np.arange(self.length), free)
-        return Reading(free, determined, _lagrange(free, determined, self.vocab))
+    def _rule(self, free: NDArray[np.int64], determined: NDArray[np.int64]) -> NDArray[np.int64]:
+        return _lagrange(free, determined, self.vocab)
 
 
 @final
 @dataclass(frozen=True)
-class Parity(Code):
+class Parity(Separable):
     """The uniform law on sequences whose tokens sum to zero in GF(q): one check token.
 
         ℓ(n) = log q  for n < L−1,    ℓ(L−1) = 0
@@ -218,17 +229,9 @@ class Parity(Code):
         ):
             object.__setattr__(self, name, value)
 
-    def curve(self) -> Curve:
-        """The exact loss curve: `log q` until one token is left, then zero."""
-        return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
-
-    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
-        if revealed.size < self.dimension:
-            return _nothing_determined(revealed)
-        free = revealed[: self.dimension]
-        determined = np.setdiff1d(np.arange(self.length), free)
+    def _rule(self, free: NDArray[np.int64], determined: NDArray[np.int64]) -> NDArray[np.int64]:
         minus_one = int(-galois_field(self.vocab)(1))
-        return Reading(free, determined, np.full((self.dimension, 1), minus_one))
+        return np.full((free.size, determined.size), minus_one)
 
 
 def prime_power(name: str, value: object) -> int:

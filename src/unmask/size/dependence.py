@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import check
+from unmask.loops import compiled
 from unmask.size.base import Blind, as_sizes
 from unmask.size.poisson import ConditionalPoisson
 from unmask.size.recursion import CoefficientTable, dtc_scheme
 
 # Below this many cells the recursion's table is quick to fill and draws faster than the design does.
 _CELLS = 1 << 25
+_SMALL = 256  # numbers of cuts whose law is added up term by term
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,28 @@ def _mean_sizes(steps: int, length: int) -> NDArray[np.float64]:
 def _stirling_ratios(first: int, length: int):
     """Yield `e_{c+1} / e_c` of the numbers `1, 1/2 … 1/(length−1)` for `c = first, first+1 …`.
 
-    Each tilt serves the counts within two standard deviations of its mode, where no digits are lost.
+    Each tilt serves the counts within two standard deviations of its mode, where no digits are lost. Small counts have
+    a small deviation and would need many tilts; their law is added up term by term instead, all terms being positive.
     """
     count = first
     while count < length - 1:
         design = _design(count + 1, length)
-        reach = max(1, int(2 * np.sqrt(design.variance)))
-        pmf = design.pmf(np.arange(min(reach, length - 1 - count) + 1))
-        yield from pmf[1:] / pmf[:-1] * np.exp(-design.log_tilt)
-        count += pmf.size - 1
+        if count < _SMALL:
+            law = _count_law(design.probabilities, min(count + _SMALL, length))[count:]
+        else:
+            reach = max(1, int(2 * np.sqrt(design.variance)))
+            law = design.pmf(np.arange(min(reach, length - 1 - count) + 1))
+        yield from law[1:] / law[:-1] * np.exp(-design.log_tilt)
+        count += law.size - 1
+
+
+@compiled
+def _count_law(p, most):
+    """`P(S = c)` for `c < most`, `S` the number of independent events with probabilities `p`."""
+    law = np.zeros(most)
+    law[0] = 1.0
+    for j in range(p.size):
+        for c in range(min(j + 1, most - 1), 0, -1):
+            law[c] = (1.0 - p[j]) * law[c] + p[j] * law[c - 1]
+        law[0] *= 1.0 - p[j]
+    return law
