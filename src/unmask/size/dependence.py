@@ -157,6 +157,7 @@ def _stirling_ratios(first: int, length: int):
         design = _design(count + 1, length)
         if count < _SMALL:
             law = _count_law(design.probabilities, min(count + _SMALL, length))[count:]
+            law = law[law > 1e-290]  # what is smaller is left to the next tilt
         else:
             reach = max(1, int(2 * np.sqrt(design.variance)))
             law = design.pmf(np.arange(min(reach, length - 1 - count) + 1))
