@@ -97,6 +97,23 @@ def test_chunks_do_not_change_results(monkeypatch, elements):
     assert torch.equal(chunked.log_probability, plain.log_probability)
 
 
+def test_a_lone_row_has_the_statistics_of_a_row_among_others():
+    """Bit by bit, also where torch would split the sum of a single long row over its threads."""
+    logits = torch.randn((5, 40_000), generator=generator(9)) * 3
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        whole = prediction_of(logits)
+        for row in range(5):
+            alone = prediction_of(logits[row : row + 1])
+            assert torch.equal(alone.confidence, whole.confidence[row : row + 1])
+            assert torch.equal(alone.margin, whole.margin[row : row + 1])
+            assert torch.equal(alone.entropy, whole.entropy[row : row + 1])
+            assert torch.equal(alone.log_probabilities(), whole.log_probabilities()[row : row + 1])
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_statistics_leave_the_models_logits_alone():
     logits = torch.randn((4, 9), generator=generator(3))
     before = logits.clone()

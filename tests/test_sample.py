@@ -143,6 +143,13 @@ def test_every_choice_of_positions_can_be_replayed_before_any_token_is_drawn():
     assert torch.equal(one.rows, two.rows)
 
 
+@pytest.mark.parametrize("which", [order.Confidence(), order.Margin(), order.Entropy()], ids=label)
+def test_ties_go_to_the_first_position(which):
+    model = Logits(lambda tokens: torch.zeros((*tokens.shape, 3)), 3, 3)
+    trace = Sampler(model, Schedule(size.Even(50), which)).run((2, 100), rng=generator())
+    assert torch.equal(trace.revealed, (torch.arange(100) // 2).expand(2, -1))
+
+
 # Replay against exact errors
 
 
