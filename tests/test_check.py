@@ -82,6 +82,7 @@ from unmask.law import output_law
             ValueError,
             "Argument 'target' must have one axis of equal size per token, not the shape (1, 3).",
         ),
+        (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but ends at -0.5."),
         (lambda: Curve([]), ValueError, "Argument 'loss' must be a list of at least one finite number."),
     ],
 )

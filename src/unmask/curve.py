@@ -56,6 +56,8 @@ class Curve:
                 f"Argument 'loss' must not increase, but it rises by {rises[where]:.3g} "
                 f"from {where} to {where + 1} visible tokens."
             )
+        if values[-1] < -allowance:
+            raise ValueError(f"Argument 'loss' must not be negative, but ends at {values[-1]:.3g}.")
         values.setflags(write=False)
         object.__setattr__(self, "loss", values)
 

@@ -186,8 +186,11 @@ def table_paths(reach: ArrayLike, steps: int) -> Paths:
         reach: Shape `(N, N)`; entry `[n, m−1]` is the cost of going from node `n` to node `m > n`.
         steps: The largest number of edges.
     """
-    costs, back = _table_levels(np.ascontiguousarray(reach, dtype=np.float64), steps)
-    return Paths(costs, back)
+    values = np.ascontiguousarray(check.numbers("reach", reach), dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise ValueError(f"Argument 'reach' must be square, not of shape {values.shape}.")
+    steps, _ = check.steps_and_length(steps, values.shape[0])
+    return Paths(*_table_levels(values, steps))
 
 
 def _require_curve(curve: object) -> None:
