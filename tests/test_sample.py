@@ -516,3 +516,10 @@ def test_frames_show_the_text_as_it_appears():
     prompt = torch.tensor([[0, 5, 5, 5]])
     trace = Sampler(end_at(2, length=4), Schedule(size.Even(1), order.Random())).run(prompt, rng=[0])
     assert list(trace.frames(lambda ids: "abcd."[ids[0]], blank="·")) == [["a···"], ["aada"]]
+
+
+def test_a_progress_bar_is_shown_when_asked_and_changes_nothing(capsys):
+    sampler = Sampler(ExactPredictor(Parity(6)), Schedule(size.Even(3), order.Random()))
+    quiet, shown = (sampler.run((2, 6), rng=[1, 2], progress=progress) for progress in (False, True))
+    assert torch.equal(quiet.tokens, shown.tokens)
+    assert capsys.readouterr().out == ""

@@ -15,6 +15,7 @@ common randomness.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -189,23 +190,41 @@ class Sampler:
         rng: torch.Generator | Sequence[int],
         device: torch.device | str | None = None,
         watch: Callable[[State, Step], None] | None = None,
+        progress: bool = False,
     ) -> Trace:
         """Fill a batch and return its record.
 
         Arguments:
             start, masked, rng, device: As for `init`.
             watch: Called after every step.
+            progress: Show a progress bar on standard error.
         """
         state = self.init(start, masked, rng=rng, device=device)
-        for state, step in self.steps(state):  # noqa: B020 - the last state is the result
-            if watch is not None:
-                watch(state, step)
+        with _bar(state, progress) as advance:
+            for state, step in self.steps(state):  # noqa: B020 - the last state is the result
+                advance(step.rows.numel())
+                if watch is not None:
+                    watch(state, step)
         if bool(torch.isnan(state.log_probability).any()):
             # Checked once, at the end: a check at every step would make the loop wait for the device.
             raise ValueError("The predictor gave logits that are not numbers, or excluded every token of a position.")
         return Trace.of(
             state.tokens, state.revealed, state.log_probability, state.evaluations, state.calls, state.seeds
         )
+
+
+@contextmanager
+def _bar(state: State, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Something to tell how many more tokens are revealed: a bar, or nothing."""
+    if not shown:
+        yield lambda tokens: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Revealing tokens", total=int(state.masked.sum()))
+        yield lambda tokens: bar.advance(task, tokens)
 
 
 def _start(

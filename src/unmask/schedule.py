@@ -77,7 +77,7 @@ class Schedule:
     def from_json(cls, data: object) -> "Schedule":
         """The schedule that `to_json` described."""
         data = _object(data, "schedule", {"schema", "size", "order"})
-        if data["schema"] != SCHEMA:
+        if type(data["schema"]) is not int or data["schema"] != SCHEMA:
             raise ValueError(
                 f"Argument 'schema' must be {SCHEMA}, not {data['schema']!r}. The file is of another version."
             )

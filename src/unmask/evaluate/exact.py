@@ -36,6 +36,8 @@ class Estimate:
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
         values = np.asarray(values, dtype=np.float64)
+        if np.any(np.isinf(values)):  # something possible was excluded: no average helps
+            return cls(float(values.mean()), np.inf, values.size)
         if np.ptp(values) == 0.0:  # fixed sizes: no spread, where rounding would report some
             return cls(float(values[0]), 0.0, values.size)
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
