@@ -19,7 +19,7 @@ LEVELS = {
     "predict": 3, "draw": 3, "trace": 3,
     "pace": 4, "nn": 4, "text": 2,
     "sample": 5, "train": 5, "calibrate": 5,
-    "evaluate": 6,
+    "evaluate": 6, "models": 6, "advise": 6,
     "objective": 7,
     "reproduce": 8,
     "plot": 9,

@@ -6,6 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
+from unmask.advise import advise, forecast  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import expected_nll, replay  # noqa: E402
@@ -82,3 +83,47 @@ def test_a_comb_with_even_sizes_is_predicted_from_its_teeth(calibration):
     schedule = Schedule(size.Even(8), order.Comb(4))
     measured = replay(PREDICTOR, schedule, TEXTS, rng=torch.Generator().manual_seed(5)).per_sequence
     assert abs(measured.mean - nll) < 4 * np.hypot(measured.standard_error, error)
+
+
+def test_costs_of_every_number_of_steps_are_those_of_the_plans(calibration):
+    for name, most in (("random", 32), ("comb-4", 8), ("spread", 17)):
+        costs = calibration.costs(name)
+        assert costs.size == most
+        for steps in (1, 5, most):
+            assert costs[steps - 1] == pytest.approx(calibration.plan(name, steps).nll)
+
+
+def test_places_that_were_asked_for_are_measured():
+    losses = measure(PREDICTOR, order.Spread(), TEXTS[:2], seed=1, points=8, places=[4, 8, 12])
+    assert {0, 4, 8, 12, 16, 31} <= set(losses.visible.tolist())
+    assert losses.visible.size == 8
+
+
+def test_a_damaged_calibration_is_refused(calibration):
+    data = calibration.to_json()
+    for broken in ({**data, "losses": {"random": {}}}, {**data, "losses": 3}, {**data, "length": 31}):
+        with pytest.raises(ValueError, match="The calibration is damaged"):
+            Calibration.from_json(broken)
+
+
+def test_forecasts_are_known_where_something_was_measured(calibration):
+    """For the random order the forecast of fixed sizes is the sum over the curve; a comb is found by its teeth."""
+    even = Schedule(size.Even(8), order.Random())
+    assert forecast(calibration, even)[0] == pytest.approx(calibration.predict("random", size.Even(8).sizes(32))[0])
+    tc = Schedule(size.TC(8), order.Random())
+    expected = expected_nll(size.TC(8), calibration.losses["random"].curve())
+    assert forecast(calibration, tc)[0] == pytest.approx(expected)
+    comb = Schedule(size.Even(8), order.Comb())
+    assert forecast(calibration, comb) == calibration.predict("comb-4", size.Even(8).sizes(32))
+    assert forecast(calibration, Schedule(size.Even(16), order.Comb())) is None
+    assert forecast(calibration, Schedule(size.TC(8), order.Comb(4))) is None
+    assert forecast(calibration, Schedule(size.Even(8), order.Confidence())) is None
+
+
+def test_advice_needs_an_order_measured_one_by_one(calibration):
+    only = Calibration(32, "exact", 400, {"comb-4": calibration.losses["comb-4"]})
+    with pytest.raises(ValueError, match="no order that was measured one by one"):
+        advise(only, target=0.1)
+    with pytest.raises(ValueError, match="needs a target or a number of steps"):
+        advise(calibration)
+    assert advise(calibration, target=0.0).plan.nll <= CHAIN.curve().entropy * 1.1

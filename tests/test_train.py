@@ -10,7 +10,7 @@ from unmask.distribution import Markov, Table  # noqa: E402
 from unmask.objective import prediction_error  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.text import Alphabet, Store  # noqa: E402
-from unmask.train import Recipe, ScheduleMasks, UniformMasks, learning_rate, masked_loss, train  # noqa: E402
+from unmask.train import MixedMasks, Recipe, ScheduleMasks, UniformMasks, learning_rate, masked_loss, train  # noqa: E402
 
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 
@@ -131,3 +131,13 @@ def test_the_learning_rate_warms_up_and_ends_at_zero():
     assert learning_rate(recipe, 0) == pytest.approx(0.1)
     assert learning_rate(recipe, 10) == pytest.approx(1.0)
     assert learning_rate(recipe, 99) < 0.001
+
+
+def test_mixed_masks_share_the_batch():
+    comb = ScheduleMasks(Schedule(size.Even(4), order.Comb()))
+    mixed = MixedMasks((UniformMasks(), MixedMasks((comb, comb))))
+    masked = mixed.draw(9, 8, rng=np.random.default_rng(0))
+    assert masked.shape == (9, 8)
+    assert masked.any(axis=1).all()
+    # Before a step, a comb of 4 steps has revealed 0, 2, 4 or 6 of 8 tokens.
+    assert set(masked[4:].sum(axis=1).tolist()) <= {2, 4, 6, 8}

@@ -16,7 +16,7 @@ The numbers include the model's own error, so they are the total cost of a sched
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -89,6 +89,12 @@ class Plan:
     nll: float
     error: float
 
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The sizes of the schedule."""
+        assert isinstance(self.schedule.size, size.Explicit)
+        return np.array(self.schedule.size.values)
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -99,12 +105,14 @@ class Calibration:
         model: A fingerprint of the model.
         texts: Number of texts.
         losses: What was measured, by the name of the order.
+        source: A fingerprint of the texts and of the seed of the orders; empty if nobody needs to know.
     """
 
     length: int
     model: str
     texts: int
     losses: dict[str, Losses] = field(default_factory=dict)
+    source: str = ""
 
     def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
         """Predicted nats per sequence of given sizes under a measured order, and a bound on the standard error."""
@@ -119,28 +127,38 @@ class Calibration:
     def plan(self, name: str, steps: int) -> Plan:
         """The best sizes with `steps` steps under a measured order."""
         losses = self.losses[check.known("order", name, self.losses)]
-        if isinstance(losses.order, Random):
-            best = size.Optimal(steps, losses.curve()).sizes(self.length)
-        else:
-            nodes = np.append(losses.visible, self.length)
-            if steps > nodes.size - 1:
-                raise ValueError(
-                    f"Argument 'steps' must be at most {nodes.size - 1} for the order {name}, whose cuts were measured "
-                    f"at so many places, not {steps}."
-                )
-            total = np.concatenate([np.zeros((losses.visible.size, 1)), np.cumsum(losses.table, axis=1)], axis=1)
-            reach = total[:, nodes[1:]] - np.take_along_axis(total, losses.visible[:, None], axis=1)
-            best = np.diff(nodes[size.table_paths(reach, steps).cuts(steps)])
+        nodes, paths = self._paths(losses)
+        if steps > nodes.size - 1:
+            raise ValueError(
+                f"Argument 'steps' must be at most {nodes.size - 1} for the order {name}, whose cuts were measured "
+                f"at so many places, not {steps}."
+            )
+        best = np.diff(nodes[paths(steps).cuts(steps)])
         nll, error = self.predict(name, best)
         return Plan(Schedule(size.Explicit(best), losses.order), nll, error)
+
+    def costs(self, name: str) -> NDArray[np.float64]:
+        """The predicted nats per sequence of the best sizes with 1, 2, … steps, as many as the order allows."""
+        nodes, paths = self._paths(self.losses[check.known("order", name, self.losses)])
+        return paths(nodes.size - 1).costs
 
     def best(self, steps: int) -> list[tuple[str, Plan]]:
         """The plans of all orders that allow `steps` steps, the best first."""
         plans = []
         for name, losses in self.losses.items():
-            if isinstance(losses.order, Random) or steps <= losses.visible.size:
+            if steps <= (self.length if isinstance(losses.order, Random) else losses.visible.size):
                 plans.append((name, self.plan(name, steps)))
         return sorted(plans, key=lambda pair: pair[1].nll)
+
+    def _paths(self, losses: Losses) -> tuple[NDArray[np.int64], Callable[[int], size.Paths]]:
+        """Where cuts may fall, both ends included, and the best paths through them for up to some number of steps."""
+        if isinstance(losses.order, Random):
+            curve = losses.curve()
+            return np.arange(self.length + 1), lambda steps: size.best_paths(curve, steps)
+        nodes = np.append(losses.visible, self.length)
+        total = np.concatenate([np.zeros((losses.visible.size, 1)), np.cumsum(losses.table, axis=1)], axis=1)
+        reach = total[:, nodes[1:]] - np.take_along_axis(total, losses.visible[:, None], axis=1)
+        return nodes, lambda steps: size.table_paths(reach, steps)
 
     def _rows_at(self, losses: Losses, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         if isinstance(losses.order, Random):
@@ -163,6 +181,7 @@ class Calibration:
             "length": self.length,
             "model": self.model,
             "texts": self.texts,
+            "source": self.source,
             "losses": {
                 name: {
                     "order": encode(losses.order, ORDERS),
@@ -179,16 +198,23 @@ class Calibration:
         """What `to_json` described."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA or "losses" not in data:
             raise ValueError("The file must be a calibration written by this version of unmask.")
-        losses = {
-            name: Losses(
-                decode(part["order"], "order", ORDERS),
-                np.array(part["visible"], dtype=np.int64),
-                np.array(part["table"], dtype=np.float64),
-                np.array(part["error"], dtype=np.float64),
-            )
-            for name, part in data["losses"].items()
-        }
-        return cls(data["length"], data["model"], data["texts"], losses)
+        try:
+            losses = {
+                str(name): Losses(
+                    decode(part["order"], "order", ORDERS),
+                    np.array(part["visible"], dtype=np.int64),
+                    np.array(part["table"], dtype=np.float64),
+                    np.array(part["error"], dtype=np.float64),
+                )
+                for name, part in data["losses"].items()
+            }
+            result = cls(data["length"], data["model"], data["texts"], losses, data.get("source", ""))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"The calibration is damaged: {error!r}.") from None
+        for name, part in losses.items():
+            if part.table.shape != (part.visible.size, result.length) or part.error.shape != part.visible.shape:
+                raise ValueError(f"The calibration is damaged: the numbers of the order {name} do not fit together.")
+        return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -228,6 +254,7 @@ def measure(
     seed: int,
     points: int = 33,
     steps: int | None = None,
+    places: Sequence[int] = (),
     batch: int = 64,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Losses:
@@ -240,6 +267,7 @@ def measure(
         seed: Seeds the orders: each text has one order, the same for every number of visible tokens.
         points: How many numbers of visible tokens to measure for other orders.
         steps: Number of steps the order is told (for a comb without a number of segments).
+        places: Numbers of visible tokens that must be among the points.
         batch: Texts at once.
         progress: Called with the number of texts finished since the last call.
     """
@@ -261,7 +289,7 @@ def measure(
         for visible in range(0, length, segments):
             visit(visible)
     else:
-        for visible in {0, length // 2, length - 1}:
+        for visible in sorted({0, length // 2, length - 1, *places}):
             visit(visible)
         while len(rows) < min(points, length):
             visit(_next_place(rows, length))

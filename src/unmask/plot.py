@@ -34,6 +34,8 @@ _LINES: dict[str, dict[str, Any]] = {
     "optimal": {"color": "#000000"},
 }
 
+_CYCLE = ("#D55E00", "#0072B2", "#009E73", "#AA3377", "#E69F00", "#56B4E9", "#7A4A1E", "#000000")
+
 _ROUNDING = 1e-9  # errors below this are zero
 _NO_ERROR = "no error: a cut fits"
 ERROR = "expected KL (nats)"
@@ -130,6 +132,40 @@ def tradeoffs(ax: Any, steps: Sequence[int], errors: Mapping[str, Sequence[float
     ax.xaxis.set_major_formatter("{x:.0f}")
     ax.yaxis.set_major_formatter("{x:g}")
     ax.set_xlabel(_AXES["steps"])
+
+
+def costs(rows: Sequence[Mapping[str, Any]], reference: float | None, path: Path) -> None:
+    """Draw the measured bits per token of schedules against evaluations, one line per order and size.
+
+    Arguments:
+        rows: Each with order, size, steps, evaluations, bits_per_token and standard_error (in nats).
+        reference: Bits per token one by one in random order, drawn as a line.
+        path: Where to; the suffix decides the format.
+    """
+    lines: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        # Sizes that decide the steps themselves are points of one line: threshold:0.9 and threshold:0.5.
+        lines.setdefault(f"{row['order']}, {row['size'].partition(':')[0]}", []).append(row)
+    with sheet(1, (7.5, 5.0), [path], legend_columns=3) as axes:
+        ax = axes[0]
+        for index, (name, points) in enumerate(lines.items()):
+            points = sorted(points, key=lambda row: row["evaluations"])
+            ax.errorbar(
+                [row["evaluations"] for row in points],
+                [row["bits_per_token"] for row in points],
+                yerr=[row["standard_error"] / np.log(2) for row in points],
+                label=name,
+                marker="osD^v"[index // len(_CYCLE) % 5],
+                markersize=4,
+                capsize=2,
+                color=_CYCLE[index % len(_CYCLE)],
+            )
+        if reference is not None:
+            ax.axhline(reference, color="#777777", linewidth=1, dashes=(4, 3), label="random order, one by one")
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.set_xlabel("evaluations per sequence")
+        ax.set_ylabel("bits per token")
 
 
 @contextmanager

@@ -86,13 +86,25 @@ class Tokenizer(Codec):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
+        """Read a tokenizer file."""
+        try:
+            return cls.of(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ValueError(f"Argument 'path' must name a tokenizer file, which {path} is not.") from None
+
+    @classmethod
+    def of(cls, text: str) -> "Tokenizer":
+        """The tokenizer that the text of such a file describes."""
         try:
             import tokenizers
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 'This needs tokenizers, which is not installed. Run: pip install "unmask[torch]" tokenizers'
             ) from None
-        return cls(tokenizers.Tokenizer.from_file(str(path)))
+        try:
+            return cls(tokenizers.Tokenizer.from_str(text))
+        except Exception as error:  # the library raises nothing more special
+            raise ValueError(f"Argument 'text' must describe a tokenizer: {error}.") from None
 
     @property
     def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

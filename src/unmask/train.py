@@ -88,6 +88,18 @@ class ScheduleMasks(Masks):
 
 
 @dataclass(frozen=True)
+class MixedMasks(Masks):
+    """An equal share of every batch from each of several kinds."""
+
+    parts: tuple[Masks, ...]
+
+    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
+        edges = np.arange(len(self.parts) + 1) * batch // len(self.parts)
+        counts = zip(self.parts, np.diff(edges).tolist(), strict=True)
+        return np.concatenate([part.draw(count, length, rng=rng) for part, count in counts if count])
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How to train.
 
@@ -205,7 +217,7 @@ def train(
         shown += loss.detach()
         done = step + 1
         last = done == recipe.steps
-        over = minutes is not None and done % 50 == 0 and time.monotonic() - began > 60 * minutes
+        over = minutes is not None and done % 50 == 0 and _agreed(time.monotonic() - began > 60 * minutes, device)
         if done % every == 0 or last or over:
             mean = float(shown) / max(done - progress.step, 1)
             progress = Progress(done, mean, rate, time.monotonic() - began)
@@ -261,6 +273,15 @@ def _world() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     return 1, 0
+
+
+def _agreed(over: bool, device: torch.device) -> bool:
+    """Whether process 0 finds that time is over: clocks differ, and all must stop at the same step."""
+    if _world()[0] == 1:
+        return over
+    flag = torch.tensor(over, device=device)
+    torch.distributed.broadcast(flag, 0)
+    return bool(flag)
 
 
 @dataclass(frozen=True, eq=False)

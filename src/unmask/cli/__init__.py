@@ -12,6 +12,15 @@ A sampler reveals L tokens in K steps. How many it reveals at each step is its
 schedule. Revealing several at once costs accuracy; for a known distribution
 that cost is computed here, not guessed.
 
+  Text from the built-in model, as it appears
+    unmask generate --steps 16 --watch
+  What schedules cost on a text, and which one to take
+    unmask evaluate --text FILE --order random,comb --size even --steps 8,16,32
+    unmask calibrate --text FILE --output calibration.json
+    unmask advise --calibration calibration.json --target 0.05
+  A model of your own
+    unmask train --text FILE --output my-run
+
   The first minute: schedules compared on three distributions, with a figure
     unmask demo
   What one schedule does, and what it guarantees for every distribution
@@ -34,6 +43,11 @@ _SUMMARIES = {
     "plan": "Show the sizes of a schedule and what it guarantees.",
     "expect": "Compute the exact expected KL of schedules on a distribution or curve.",
     "steps": "Find the fewest steps that reach a target error.",
+    "generate": "Generate text with a model, or fill the gaps of a prompt.",
+    "evaluate": "Measure what schedules cost on a text.",
+    "calibrate": "Measure a model once, for its best schedules.",
+    "advise": "Say how many steps to take, in which order, with which sizes.",
+    "train": "Train a model of your own.",
     "reproduce": "Make the paper's three figures, at full size.",
 }
 

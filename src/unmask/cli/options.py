@@ -35,7 +35,7 @@ class _Number(click.ParamType):
         return check.real(_name(param), value)
 
 
-class _List(click.ParamType):
+class Listed(click.ParamType):
     """Values of one type separated by commas."""
 
     name = "list"
@@ -69,10 +69,10 @@ def _name(param: click.Parameter | None) -> str:
 
 
 INTEGER = _Integer(most=2**48)  # beyond it arrays fail in numpy's words rather than for want of memory
-INTEGERS = _List(INTEGER)
+INTEGERS = Listed(INTEGER)
 NUMBER = _Number()
 SIZE = _SizeName([*ALL_SIZES, GAUGE_SIZE])
-SIZE_LIST = _List(_SizeName(ALL_SIZES))
+SIZE_LIST = Listed(_SizeName(ALL_SIZES))
 FILE = click.Path(path_type=Path)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")

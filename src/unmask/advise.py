@@ -1,0 +1,158 @@
+"""What a calibration says: what a schedule will cost, and which one to take.
+
+Everything is a total, model error included: nats per sequence on texts like those that were measured. A target is an
+allowance above the **best one-by-one likelihood** among the measured orders, since that is what the model can do when
+nothing is revealed in parallel. One by one is known for the random order, whose curve is its sum, and for every order
+measured at all places, such as `LeftToRight`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unmask import check, size
+from unmask.calibrate import Calibration, Plan
+from unmask.order import BlindOrder, Comb, Random
+from unmask.schedule import Schedule
+
+
+def measured_as(calibration: Calibration, order: object, steps: int) -> str | None:
+    """The name under which an order was measured; None if it was not.
+
+    A comb without a number of segments is the measured comb with one tooth for each of `steps` steps.
+    """
+    for name, losses in calibration.losses.items():
+        if losses.order == order:
+            return name
+        if isinstance(order, Comb) and isinstance(losses.order, Comb):
+            length = calibration.length
+            if _teeth(order, length, steps) == _teeth(losses.order, length, steps):
+                return name
+    return None
+
+
+def forecast(calibration: Calibration, schedule: Schedule) -> tuple[float, float] | None:
+    """Predicted nats per sequence of a schedule and a bound on the standard error; None where nothing was measured.
+
+    For the random order the prediction is `Σ_n v_n ℓ(n)` with the batch mass `v` of the size, random or not. Other
+    orders are predicted for fixed sizes whose cuts are among the measured places.
+    """
+    sizes, order = schedule.size, schedule.order
+    if not (isinstance(sizes, size.Blind) and isinstance(order, BlindOrder)):
+        return None
+    name = measured_as(calibration, order, sizes.steps)
+    if name is None:
+        return None
+    losses = calibration.losses[name]
+    if isinstance(order, Random):
+        mass = sizes.batch_mass(calibration.length)
+        error = np.interp(np.arange(calibration.length), losses.visible, losses.error)
+        return float(mass @ losses.curve().loss), float(mass @ error)
+    if not isinstance(sizes, size.Planned):
+        return None
+    fixed = sizes.sizes(calibration.length)
+    if not np.isin(np.cumsum(fixed[fixed > 0])[:-1], losses.visible).all():
+        return None
+    return calibration.predict(name, fixed[fixed > 0])
+
+
+def one_by_one(calibration: Calibration) -> dict[str, float]:
+    """Nats per sequence with one token per step, for every order where that was measured; the best first.
+
+    Raises:
+        ValueError: if there is no such order.
+    """
+    known = {}
+    for name, losses in calibration.losses.items():
+        if isinstance(losses.order, Random):
+            known[name] = losses.curve().entropy
+        elif losses.visible.size == calibration.length:
+            known[name] = float(np.trace(losses.table))
+    if not known:
+        raise ValueError(
+            "The calibration has no order that was measured one by one. Measure 'random' or 'left-to-right' as well."
+        )
+    return dict(sorted(known.items(), key=lambda pair: pair[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """A schedule, and what else could have been had; costs in nats per sequence.
+
+    Attributes:
+        reference: The order with the best one-by-one likelihood. best: That likelihood.
+        limit: What the target allows in all; None without a target.
+        steps: Number of steps advised. order: Name of the order advised. plan: The schedule and its predicted cost.
+        runner_up: The next best order with as many steps, and its plan; None if no other allows so many.
+        runner_up_steps: Steps the runner-up needs for the target; None if it never gets there.
+        even_steps: Steps that even sizes in random order need for the target; None if they never get there, or if the
+            random order was not measured.
+        even: Their cost with the steps advised.
+    """
+
+    reference: str
+    best: float
+    limit: float | None
+    steps: int
+    order: str
+    plan: Plan
+    runner_up: tuple[str, Plan] | None
+    runner_up_steps: int | None
+    even_steps: int | None
+    even: float | None
+
+
+def advise(calibration: Calibration, *, target: float | None = None, steps: int | None = None) -> Advice:
+    """The schedule to take: the fewest steps that keep the target, or the best with a given number of steps.
+
+    Arguments:
+        calibration: What was measured.
+        target: Bits per token allowed above the best one-by-one likelihood among the measured orders.
+        steps: The number of steps, if it is settled; the target is then only compared with.
+
+    Raises:
+        ValueError: if neither is given, or no measured order allows so many steps or reaches the target.
+    """
+    length = calibration.length
+    reference, best = next(iter(one_by_one(calibration).items()))
+    if target is None and steps is None:
+        raise ValueError("Advice needs a target or a number of steps.")
+    limit = None if target is None else best + check.real("target", target, least=0.0) * math.log(2) * length
+    costs = {name: calibration.costs(name) for name in calibration.losses}
+    if steps is None:
+        assert limit is not None
+        steps = min(k for k in (_first(values, limit) for values in costs.values()) if k is not None)
+    else:
+        most = max(values.size for values in costs.values())
+        steps = check.integer("steps", steps, least=1, most=most)
+    ranked = calibration.best(steps)
+    runner_up = ranked[1] if len(ranked) > 1 else None
+    random = next((name for name, losses in calibration.losses.items() if isinstance(losses.order, Random)), None)
+    even_steps = even = None
+    if random is not None:
+        even = calibration.predict(random, size.Even(steps).sizes(length))[0]
+        tried = (calibration.predict(random, size.Even(k).sizes(length))[0] for k in range(1, length + 1))
+        even_steps = None if limit is None else _first(np.fromiter(tried, dtype=np.float64), limit)
+    return Advice(
+        reference,
+        best,
+        limit,
+        steps,
+        *ranked[0],
+        runner_up,
+        None if runner_up is None or limit is None else _first(costs[runner_up[0]], limit),
+        even_steps,
+        even,
+    )
+
+
+def _first(costs: np.ndarray, limit: float) -> int | None:
+    """The smallest number of steps whose cost is within the limit."""
+    # The limit may be one of the costs, summed up in another order.
+    good = np.nonzero(costs <= limit * (1 + 1e-12))[0]
+    return int(good[0]) + 1 if good.size else None
+
+
+def _teeth(comb: Comb, length: int, steps: int) -> int:
+    return min(steps, length) if comb.segments is None else -(-length // min(comb.segments, length))

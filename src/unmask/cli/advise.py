@@ -1,0 +1,176 @@
+"""`unmask advise`: in plain words, how many steps, which order and which sizes."""
+
+import math
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unmask import models
+from unmask.advise import Advice
+from unmask.advise import advise as find
+from unmask.calibrate import Calibration, Plan
+from unmask.cli import calibrate as measuring
+from unmask.cli import model as shared
+from unmask.cli import options, schedules
+from unmask.cli.output import abbreviated, print_json, terminal
+from unmask.size import Even
+
+
+@click.command()
+@shared.name
+@click.option("--calibration", "file", type=options.FILE, metavar="FILE", help="What `unmask calibrate` wrote.")
+@click.option("--text", type=options.FILE, metavar="FILE", help="Or a text, to measure now; this takes minutes.")
+@click.option("--target", type=options.NUMBER, metavar="BITS", help="Bits per token allowed above one by one.")
+@click.option("--steps", type=options.INTEGER, metavar="K", help="The number of steps, if that is settled.")
+@click.option("--save", type=options.FILE, metavar="FILE", help="Write the schedule, for `unmask generate --schedule`.")
+@shared.texts
+@shared.device
+@options.seed
+@options.as_json
+def advise(
+    model_name: str,
+    file: Path | None,
+    text: Path | None,
+    target: float | None,
+    steps: int | None,
+    save: Path | None,
+    count: int | None,
+    device_name: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Say how many steps to take, in which order and with which sizes.
+
+    The target is what you are ready to lose, in bits per token, against the best one-by-one likelihood among the
+    measured orders: the best this model does when nothing is revealed in parallel. The advice is the schedule with the
+    fewest steps that is predicted to stay within it, or with --steps the best schedule of so many.
+
+    \b
+    Examples:
+      unmask advise --calibration calibration.json --target 0.05
+      unmask advise --calibration calibration.json --steps 16 --save schedule.json
+      unmask advise --model my-run --text held-out.txt --target 0.1 --json
+    Then:
+      unmask generate --schedule schedule.json
+
+    JSON: model, length, target, reference {order, bits_per_token}, steps, order, sizes, nll (predicted, nats per
+    token), bits_per_token, error (a bound on the standard error of nll), above (bits per token over the reference),
+    runner_up {order, bits_per_token, steps_for_target} or null, even_random {bits_per_token, steps_for_target} or null,
+    schedule, saved, advice. A steps_for_target of null means never.
+    """
+    if (file is None) == (text is None):
+        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+    if target is None and steps is None:
+        raise click.UsageError("Missing option '--target'.")
+    if file is not None and count is not None:
+        raise ValueError("With --calibration there is no use for --texts. Leave it out.")
+    shared.check_place("save", save)
+    model = models.load(model_name, device=shared.device_named(device_name))
+    calibration = _measured(model, text, count, seed) if file is None else shared.read_calibration(file, model)
+    advice = find(calibration, target=target, steps=steps)
+    if save is not None:
+        advice.plan.schedule.save(save)
+    sentences = _sentences(advice, model.length, target)
+    if as_json:
+        print_json(_record(advice, model_name, model.length, target, save, " ".join(sentences)))
+        return
+    screen = terminal()
+    for number, sentence in enumerate(sentences):
+        lines = textwrap.wrap(sentence, min(screen.width, 80) - 1)
+        screen.print("\n".join(lines), style="bold" if number == 0 else "", markup=False)
+        screen.print()
+    if save is not None:
+        screen.print(f"Written: {save}", soft_wrap=True, markup=False)
+        screen.print(f"Next: unmask generate --model {model_name} --schedule {save}", soft_wrap=True, markup=False)
+
+
+def _measured(model: models.Model, text: Path | None, count: int | None, seed: int) -> Calibration:
+    assert text is not None
+    tokens = shared.read_windows(model, text, count)
+    wanted = {name: schedules.blind_named(name) for name in measuring.ORDERS}
+    start = measuring.blank(model, tokens, seed)
+    return measuring.measured(model, wanted, tokens, seed, measuring.POINTS, start, lambda each: None)[0]
+
+
+def _bits(nats: float, length: int) -> float:
+    return nats / length / math.log(2)
+
+
+def _sizes(plan: Plan, length: int) -> str:
+    values = plan.sizes
+    if values.tolist() == Even(values.size).sizes(length).tolist():
+        whole = length % values.size == 0
+        return f"even sizes, {values[0]} tokens each" if whole else f"even sizes, {values[0]} or {values[-1]} tokens"
+    return f"the sizes {abbreviated(values, 16)}"
+
+
+def _title(name: str) -> str:
+    return f"{name.removeprefix('comb-')} comb segments ({name})" if name.startswith("comb-") else f"{name} order"
+
+
+def _count(steps: int) -> str:
+    return f"{steps} step{'' if steps == 1 else 's'}"
+
+
+def _sentences(advice: Advice, length: int, target: float | None) -> list[str]:
+    """The advice for people: what to do, what it costs, what else there is."""
+    best, cost = _bits(advice.best, length), _bits(advice.plan.nll, length)
+    above = cost - best
+    result = [f"Take {_count(advice.steps)}: {_title(advice.order)}, {_sizes(advice.plan, length)}."]
+    price = (
+        f"Predicted cost: {cost:.3f} bits per token (standard error at most "
+        f"{_bits(advice.plan.error, length):.3f}), which is {abs(above):.3f} {'above' if above >= 0 else 'below'} the "
+        f"best one-by-one likelihood among the measured orders, {best:.3f} in {_title(advice.reference)} with "
+        f"{_count(length)}."
+    )
+    if target is not None and advice.limit is not None:
+        kept = advice.plan.nll <= advice.limit * (1 + 1e-12)
+        price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}."
+    result.append(price)
+    if advice.runner_up is not None:
+        name, plan = advice.runner_up
+        more = f"The runner-up with {_count(advice.steps)}, {_title(name)}, would cost {_bits(plan.nll, length):.3f}"
+        if target is not None:
+            needed = advice.runner_up_steps
+            more += f" and keep the target with {_count(needed)}" if needed else " and never keep the target"
+        result.append(more + ".")
+    if advice.even is not None:
+        even = f"Even sizes in random order would cost {_bits(advice.even, length):.3f} with {_count(advice.steps)}"
+        if target is not None:
+            needed = advice.even_steps
+            even += f", and need {_count(needed)} for the target" if needed else ", and never keep the target"
+        result.append(even + ".")
+    return result
+
+
+def _record(
+    advice: Advice, model_name: str, length: int, target: float | None, save: Path | None, words: str
+) -> dict[str, Any]:
+    def bits(nats: float) -> float:
+        return _bits(nats, length)
+
+    name, plan = advice.runner_up or (None, None)
+    return {
+        "model": model_name,
+        "length": length,
+        "target": target,
+        "reference": {"order": advice.reference, "bits_per_token": bits(advice.best)},
+        "steps": advice.steps,
+        "order": advice.order,
+        "sizes": advice.plan.sizes.tolist(),
+        "nll": advice.plan.nll / length,
+        "bits_per_token": bits(advice.plan.nll),
+        "error": advice.plan.error / length,
+        "above": bits(advice.plan.nll - advice.best),
+        "runner_up": None
+        if plan is None
+        else {"order": name, "bits_per_token": bits(plan.nll), "steps_for_target": advice.runner_up_steps},
+        "even_random": None
+        if advice.even is None
+        else {"bits_per_token": bits(advice.even), "steps_for_target": advice.even_steps},
+        "schedule": advice.plan.schedule.to_json(),
+        "saved": None if save is None else str(save),
+        "advice": words,
+    }

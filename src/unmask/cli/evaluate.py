@@ -1,0 +1,216 @@
+"""`unmask evaluate`: the exact cost of schedules on texts, by replay."""
+
+import csv
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from rich import box
+from rich.table import Table
+
+from unmask import models, plot
+from unmask.advise import forecast
+from unmask.backend import Tensor, torch
+from unmask.calibrate import Calibration
+from unmask.cli import model as shared
+from unmask.cli import options, schedules
+from unmask.cli.output import print_json, progress, terminal
+from unmask.evaluate.levels import random_order
+from unmask.evaluate.texts import replay
+
+_POINTS = 32
+_COLUMNS = (
+    "order", "size", "steps", "nll", "bits_per_token", "standard_error", "excess", "excess_error", "difference",
+    "difference_error", "evaluations", "predicted", "predicted_error",
+)  # fmt: skip
+
+
+@click.command()
+@shared.name
+@click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text that the model has not seen.")
+@click.option("--order", "orders", type=schedules.ORDER_LIST, metavar="NAMES", help=schedules.ORDER_HELP)
+@click.option(
+    "--size", "sizes", type=schedules.SIZE_LIST, metavar="NAMES",
+    help=f"{schedules.SIZE_HELP}; with --calibration also optimal and square-root.",
+)  # fmt: skip
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="Numbers of steps.")
+@click.option(
+    "--schedule", "files", type=options.FILE, multiple=True, metavar="FILE", help="A schedule from a file; repeatable."
+)
+@shared.texts
+@click.option("--calibration", "measured", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
+@click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
+@click.option("--output", type=options.FILE, metavar="CSV", help="Also write the rows to this file.")
+@click.option("--figure", type=options.FILE, metavar="PNG", help="Also draw bits per token against evaluations.")
+@shared.device
+@options.seed
+@options.as_json
+def evaluate(
+    model_name: str,
+    text: Path,
+    orders: list[str] | None,
+    sizes: list[str] | None,
+    steps: list[int] | None,
+    files: tuple[Path, ...],
+    count: int | None,
+    measured: Path | None,
+    no_reference: bool,
+    output: Path | None,
+    figure: Path | None,
+    device_name: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay.
+
+    Every schedule of the lists is run with the text's own tokens in place of draws. All see the same sequences and
+    seeds, so that their differences have small errors. The cost is a total: the model's own error in that order, and
+    what parallel steps ignore. The reference for the excess is the same model one by one in random order, estimated
+    without bias from 32 evaluations of each sequence (a replay would take one per token). Sizes such as threshold:0.9
+    decide the number of steps themselves.
+
+    \b
+    Examples:
+      unmask evaluate --text held-out.txt --order random,spread,comb --size even --steps 8,16,32
+      unmask evaluate --text held-out.txt --order random --size even,cosine,tc,minimax-min --steps 16
+      unmask evaluate --text held-out.txt --order confidence --size threshold:0.9,threshold:0.5
+      unmask evaluate --text held-out.txt --order comb --size even,optimal --steps 16 --calibration c.json
+      unmask evaluate --model my-run --text held-out.txt --schedule schedule.json --json
+
+    JSON: model, length, texts, seed, reference (nats per sequence one by one in random order, with its standard_error;
+    or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
+    standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
+    (nats per token over the best row) and difference_error (both paired), evaluations (mean per sequence), predicted
+    (nats per token, null where the calibration cannot tell) and predicted_error (a bound on its standard error).
+    """
+    if not files and not (orders and sizes):
+        raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
+    if files and (bool(orders) != bool(sizes)):
+        raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
+    shared.check_place("output", output)
+    shared.check_place("figure", figure)
+    if figure is not None:
+        plot.require()
+    saved = [schedules.described(shared.read_schedule(file)) for file in files]
+    model = models.load(model_name, device=shared.device_named(device_name))
+    calibration = None if measured is None else shared.read_calibration(measured, model)
+    asked = saved + schedules.table(orders or [], sizes or [], steps or [], model.length, calibration)
+    tokens = shared.read_windows(model, text, count)
+    nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference)
+    rows = _rows(asked, nll, evaluations, reference, calibration, model.length)
+    if output is not None:
+        with shared.replacing(output) as path, path.open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow(_COLUMNS)
+            table.writerows(row.values() for row in rows)
+    base = None if reference is None else {"nll": float(reference.mean()), "standard_error": _error(reference)}
+    if figure is not None:
+        level = None if base is None else base["nll"] / model.length / math.log(2)
+        with shared.replacing(figure) as path:
+            plot.costs(rows, level, path)
+    if as_json:
+        about = {"model": model_name, "length": model.length, "texts": tokens.shape[0], "seed": seed}
+        print_json({**about, "reference": base, "rows": rows})
+        return
+    _print(rows, base, model, tokens.shape[0], calibration is not None)
+    for path in (output, figure):
+        if path is not None:
+            terminal().print(f"Written: {path}", soft_wrap=True, markup=False)
+
+
+def _measure(
+    model: models.Model, asked: list[schedules.Named], tokens: Tensor, seed: int, with_reference: bool
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Nats of every text under every schedule, mean evaluations of each, and the reference."""
+    count, length = tokens.shape
+    costs, evaluations, reference = [], [], None
+    with progress() as bar:
+        if with_reference:
+            task = bar.add_task("one by one", total=count * min(_POINTS, length))
+            watched = shared.Watched(model.predictor, partial(bar.advance, task))
+            reference = random_order(watched, tokens, seed=seed, points=_POINTS)[0].numpy()
+        for row in asked:
+            # Where predictions decide the number of steps, the length is as many as it can be.
+            name = f"{row.order} {row.size}" + (f" {row.steps}" if row.steps else "")
+            task = bar.add_task(name, total=count * (row.steps or length))
+            watched = shared.Watched(model.predictor, partial(bar.advance, task))
+            result = replay(watched, row.schedule, tokens, rng=torch.Generator().manual_seed(seed))
+            bar.update(task, completed=count * (row.steps or length))
+            costs.append(result.nll.numpy())
+            evaluations.append(result.mean_evaluations)
+    return np.array(costs), np.array(evaluations), reference
+
+
+def _rows(
+    asked: list[schedules.Named],
+    nll: NDArray[np.float64],
+    evaluations: NDArray[np.float64],
+    reference: NDArray[np.float64] | None,
+    calibration: Calibration | None,
+    length: int,
+) -> list[dict[str, Any]]:
+    best = nll[np.argmin(nll.mean(axis=1))]
+    rows = []
+    for row, cost, spent in zip(asked, nll, evaluations, strict=True):
+        mean = float(cost.mean()) / length
+        expected = None if calibration is None else forecast(calibration, row.schedule)
+        values = (
+            row.order,
+            row.size,
+            row.steps,
+            mean,
+            mean / math.log(2),
+            _error(cost) / length,
+            None if reference is None else float((cost - reference).mean()),
+            None if reference is None else _error(cost - reference),
+            float((cost - best).mean()) / length,
+            _error(cost - best) / length,
+            float(spent),
+            None if expected is None else expected[0] / length,
+            None if expected is None else expected[1] / length,
+        )
+        rows.append(dict(zip(_COLUMNS, values, strict=True)))
+    return rows
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(values.size))
+
+
+def _print(
+    rows: list[dict[str, Any]], base: dict[str, float] | None, model: models.Model, texts: int, predicted: bool
+) -> None:
+    screen = terminal()
+    screen.print(f"[bold]Cost of {len(rows)} schedules on {texts} sequences of {model.length} tokens[/bold]")
+    table = Table("order", "size", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("steps", "bits/token", "over best", "excess", *(["predicted"] if predicted else [])):
+        table.add_column(heading, justify="right")
+    least = min(row["nll"] for row in rows)
+    bit = math.log(2)
+    for row in rows:
+        steps = str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"
+        bits = f"{row['bits_per_token']:.3f}"
+        over = "" if row["nll"] == least else f"{row['difference'] / bit:.3f} ± {row['difference_error'] / bit:.3f}"
+        excess = "" if row["excess"] is None else f"{row['excess']:.1f} ± {row['excess_error']:.1f}"
+        cells = [
+            row["order"],
+            row["size"],
+            steps,
+            f"[bold]{bits}[/bold]" if row["nll"] == least else bits,
+            over,
+            excess,
+        ]
+        if predicted:
+            cells.append("" if row["predicted"] is None else f"{row['predicted'] / bit:.3f}")
+        table.add_row(*cells)
+    screen.print(table)
+    if base is not None:
+        bits, error = base["nll"] / model.length / bit, base["standard_error"] / model.length / bit
+        screen.print(
+            f"One by one in random order: {bits:.3f} ± {error:.3f} bits per token; excess: nats per sequence above it."
+        )
+    screen.print("[dim]± one standard error over texts; differences are paired[/dim]")

@@ -1,0 +1,221 @@
+"""`unmask generate`: text from a model, under any schedule."""
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from unmask import check, models
+from unmask.backend import Tensor, torch
+from unmask.cli import model as shared
+from unmask.cli import options, schedules
+from unmask.cli.output import print_json, progress, terminal
+from unmask.draw import Categorical, Draw, Greedy, TopP
+from unmask.sample import Sampler, State, Step
+from unmask.schedule import Schedule
+from unmask.size import Blind
+from unmask.text import Codec
+from unmask.trace import GIVEN, Trace
+
+_STEPS = 16
+_BATCH = 64
+_FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
+
+
+@click.command()
+@shared.name
+@click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
+@click.option("--count", type=options.INTEGER, default=4, show_default=True, metavar="N", help="How many sequences.")
+@click.option("--order", "order_name", type=schedules.ORDER, metavar="NAME", help=f"{schedules.ORDER_HELP} [comb]")
+@click.option("--size", "size_name", type=schedules.SIZE, metavar="NAME", help=f"{schedules.SIZE_HELP}. [even]")
+@click.option("--schedule", "file", type=options.FILE, metavar="FILE", help="A schedule from a file instead.")
+@click.option(
+    "--temperature", type=options.NUMBER, default=1.0, show_default=True,
+    help="1 samples the model's own law; 0 takes the most likely token.",
+)  # fmt: skip
+@click.option("--top-p", type=options.NUMBER, metavar="P", help="Keep only the likeliest tokens of this total mass.")
+@click.option("--length", type=options.INTEGER, metavar="L", help="Tokens per sequence; all the model has by default.")
+@click.option("--prompt", help="Text to be completed: _ stands for a masked token.")
+@click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
+@shared.device
+@options.seed
+@options.as_json
+def generate(
+    model_name: str,
+    steps: int | None,
+    count: int,
+    order_name: str | None,
+    size_name: str | None,
+    file: Path | None,
+    temperature: float,
+    top_p: float | None,
+    length: int | None,
+    prompt: str | None,
+    watch: bool,
+    device_name: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Generate text.
+
+    A prompt is filled where it has '_', one token each, and keeps the rest; it is used as long as it is, or with
+    --length continued by masked tokens up to that length. Sequence i has the seed SEED + i, and the same seed gives
+    the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one.
+
+    \b
+    Examples:
+      unmask generate --steps 16 --watch
+      unmask generate --count 2 --seed 7 --order random --size cosine
+      unmask generate --prompt "the ______ of the ______ was a"
+      unmask generate --prompt "in the beginning " --length 128 --steps 32
+      unmask generate --model my-run --schedule schedule.json --json
+      unmask generate --order confidence --size threshold:0.9
+
+    JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
+    each token, from 0; -1 where it was given), nll (nats of what was drawn, under the model), evaluations (of each
+    sequence), tokens_per_evaluation.
+    """
+    check.integer("count", count, least=1)
+    draw = _draw(temperature, top_p)
+    if file is not None and (order_name or size_name or steps is not None):
+        raise ValueError("A schedule file says order, sizes and steps. Leave out --order, --size and --steps.")
+    if steps is not None and size_name is not None and ":" in size_name:
+        raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
+    schedule = None if file is None else shared.read_schedule(file)
+    model = models.load(model_name, device=shared.device_named(device_name))
+    start = _start(model, prompt, length)
+    if schedule is None:
+        masked = int((start == model.predictor.mask).sum())
+        wanted = _STEPS if steps is None else steps
+        wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
+        schedule = schedules.build(order_name or "comb", size_name or "even", wanted, masked).schedule
+    seeds = [seed + row for row in range(count)]
+    begin = time.perf_counter()
+    screen = terminal()
+    sampler = Sampler(model.predictor, schedule, draw)
+    traces = []
+    with ExitStack() as stack:
+        look: Callable[[State, Step], None] | None = None
+        if watch and not as_json and screen.is_terminal:
+            # The frames vanish, and the finished texts are printed in their place.
+            view = stack.enter_context(Live(console=screen, auto_refresh=False, transient=True))
+            look = _view(screen, view, model.codec, schedule, count)
+        bar = progress()
+        bar.disable = bar.disable or look is not None
+        task = stack.enter_context(bar).add_task("Generating", total=count)
+        for first in range(0, count, _BATCH):
+            rows = seeds[first : first + _BATCH]
+            traces.append(sampler.run(start.repeat(len(rows), 1), rng=rows, watch=look))
+            bar.advance(task, len(rows))
+            look = None
+    seconds = time.perf_counter() - begin
+    texts = [model.codec.decode(row) for trace in traces for row in trace.tokens.tolist()]
+    drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
+    evaluations = np.concatenate([trace.evaluations for trace in traces])
+    speed = drawn / max(int(evaluations.sum()), 1)
+    if as_json:
+        print_json(
+            {
+                "model": model_name,
+                "length": start.shape[1],
+                "schedule": schedule.to_json(),
+                "seconds": round(seconds, 3),
+                "texts": texts,
+                "seeds": seeds,
+                "sizes": _rows(traces, "sizes"),
+                "revealed": _rows(traces, "revealed"),
+                "nll": _rows(traces, "nll"),
+                "evaluations": evaluations.tolist(),
+                "tokens_per_evaluation": speed,
+            }
+        )
+        return
+    for number, text in enumerate(texts):
+        if number:
+            click.echo()
+        click.echo(text)
+    note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} evaluations each, {seconds:.1f} s"
+    terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
+
+
+def _draw(temperature: float, top_p: float | None) -> Draw:
+    if check.real("temperature", temperature, least=0.0) == 0.0:
+        if top_p is not None:
+            raise ValueError("At temperature 0 there is no use for --top-p. Leave it out.")
+        return Greedy()
+    if top_p is None:
+        return Categorical(temperature)
+    if not 0 < top_p <= 1:
+        raise ValueError(f"Argument 'top_p' must be greater than 0 and at most 1, not {top_p:g}.")
+    return TopP(top_p, temperature)
+
+
+def _start(model: models.Model, prompt: str | None, length: int | None) -> Tensor:
+    """One sequence to start from, shape `(1, length)`, with the predictor's mask where something is to be filled."""
+    if length is not None:
+        check.integer("length", length, least=1, most=model.length)
+    mask = model.predictor.mask
+    tokens: list[int] = []
+    for part in re.split("(_)", prompt or ""):
+        tokens += [mask] if part == "_" else model.codec.encode(part).tolist()
+    if len(tokens) > model.length:
+        raise ValueError(f"Argument 'prompt' must have at most {model.length} tokens, not {len(tokens)}.")
+    if prompt is not None and length is not None and len(tokens) > length:
+        raise ValueError(f"Argument 'length' must be at least that of the prompt, {len(tokens)}, not {length}.")
+    wanted = length or (model.length if prompt is None else len(tokens))
+    tokens += [mask] * (wanted - len(tokens))
+    if mask not in tokens:
+        raise ValueError("Argument 'prompt' must have something to fill, written as '_'. Or give a --length beyond it.")
+    return torch.tensor([tokens], device=model.device)
+
+
+def _rows(traces: list[Trace], part: str) -> list[Any]:
+    return [row for trace in traces for row in getattr(trace, part).tolist()]
+
+
+def _view(screen: Console, live: Live, codec: Codec, schedule: Schedule, count: int) -> Callable[[State, Step], None]:
+    """Draws a frame after every step: what was given, what is new, what is still masked."""
+    last = time.monotonic()
+
+    def look(state: State, step: Step) -> None:
+        nonlocal last
+        width = min(screen.width, 80) - 2
+        lines: list[Text] = []
+        shown = 0
+        for tokens, revealed, masked in zip(
+            state.tokens.tolist(), state.revealed.tolist(), state.masked.tolist(), strict=True
+        ):
+            text = Text()
+            for token, when, hidden in zip(tokens, revealed, masked, strict=True):
+                text.append(*_letter(codec, token, when, hidden, step.index))
+            block = [text[start : start + width] for start in range(0, len(text), width)]
+            # The whole frame must fit the window, or the terminal could not draw over it.
+            if shown and len(lines) + len(block) + 3 > screen.height:
+                break
+            lines += [*block, Text()]
+            shown += 1
+        done = int((~state.masked).sum()) / state.masked.numel()
+        whole = f" of {schedule.size.steps}" if isinstance(schedule.size, Blind) else ""
+        foot = f"step {step.index + 1}{whole}   {done:4.0%} revealed"
+        foot += f"   {shown} of {count} sequences" if shown < count else ""
+        live.update(Group(*lines, Text(foot, style="dim")), refresh=True)
+        pause = min(_FRAME, _SHOW * step.rows.numel() / state.masked.numel())
+        time.sleep(max(0.0, last + pause - time.monotonic()))
+        last = time.monotonic()
+
+    return look
+
+
+def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
+    if hidden:
+        return "_", "dim"
+    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.decode([token]))
+    return shown, "bold black on green" if when == now else "cyan" if when == GIVEN else ""

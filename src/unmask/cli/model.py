@@ -1,0 +1,146 @@
+"""What the commands on models share: their options, texts, places for output, and a predictor that moves a bar."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from unmask import check, models
+from unmask.backend import Tensor, torch
+from unmask.calibrate import Calibration
+from unmask.cli import options
+from unmask.predict import MaskPredictor, Prediction, Wrapper
+from unmask.schedule import Schedule
+from unmask.text import Alphabet, Codec, Store
+
+name = click.option(
+    "--model", "model_name", default=models.BUILTIN, show_default=True, metavar="MODEL",
+    help="'builtin', a .safetensors file saved by unmask, or the folder of `unmask train`.",
+)  # fmt: skip
+device = click.option(
+    "--device", "device_name", default="auto", show_default=True, metavar="NAME",
+    help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
+)  # fmt: skip
+texts = click.option(
+    "--texts", "count", type=options.INTEGER, metavar="N",
+    help="How many sequences of the text, spread evenly over it; 32, or all if there are fewer.",
+)  # fmt: skip
+
+_TEXTS = 32
+
+
+def device_named(word: str) -> torch.device:
+    """The device of that name, if this machine has it."""
+    if word == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(word)
+    except RuntimeError:
+        raise ValueError(f"Argument 'device' must be auto, cpu or cuda, not '{word}'.") from None
+    if found.type not in ("cpu", "cuda"):
+        raise ValueError(f"Argument 'device' must be auto, cpu or cuda, not '{word}'.")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"Argument 'device' must be there, and this machine has no '{word}'. Take cpu.")
+    return found
+
+
+def read_text(path: Path, codec: Codec | None = None) -> str:
+    """The text of a file. A line break that ends it is not part of it, unless the alphabet has line breaks."""
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise ValueError(f"Argument 'text' must name a file to read, not '{path}': {reason}.") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"Argument 'text' must be a file of UTF-8 text, which '{path}' is not.") from None
+    if isinstance(codec, Alphabet) and "\n" not in codec.characters:
+        text = text.removesuffix("\n").removesuffix("\r")
+    return text
+
+
+def read_windows(model: models.Model, path: Path, count: int | None) -> Tensor:
+    """Disjoint sequences of the model's length, spread evenly over the text, on the model's device."""
+    store = Store.of(read_text(path, model.codec), model.codec)
+    most = len(store) // model.length
+    if count is not None:
+        check.integer("texts", count, least=2)
+    if most < 2:
+        raise ValueError(
+            f"Argument 'text' must have at least two sequences of {model.length} tokens, "
+            f"and '{path}' has {len(store)} tokens."
+        )
+    if count is not None and count > most:
+        raise ValueError(
+            f"Argument 'texts' must be at most {most}, not {count}: '{path}' has no more sequences of "
+            f"{model.length} tokens."
+        )
+    return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
+
+
+def read_calibration(path: Path, model: models.Model) -> Calibration:
+    """A calibration of this model.
+
+    Raises:
+        ValueError: if there is none in the file, or it was made for another model or length.
+    """
+    try:
+        found = Calibration.load(path)
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
+    if found.length != model.length:
+        raise ValueError(
+            f"The calibration '{path}' was made for sequences of {found.length} tokens, and the model has "
+            f"{model.length}. Run `unmask calibrate` for this model."
+        )
+    if found.model != model.fingerprint:
+        raise ValueError(f"The calibration '{path}' was made for another model. Run `unmask calibrate` for this one.")
+    return found
+
+
+def read_schedule(path: Path) -> Schedule:
+    """A schedule saved by `unmask advise --save` or `Schedule.save`."""
+    try:
+        return Schedule.load(path)
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
+
+
+def check_place(option: str, path: Path | None) -> None:
+    """Refuse, before any work, a file that cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"Argument '{option}' must be a file, not the folder '{path}'.")
+    if not path.parent.is_dir():
+        raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, which takes its place when the block ends well and vanishes otherwise."""
+    temporary = path.with_name(f".{os.getpid()}-{path.name}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Wrapper):
+    """Reports the sequences of every evaluation, to move a progress bar."""
+
+    predictor: MaskPredictor
+    report: Callable[[int], object]
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        prediction = self.predictor(tokens, masked, rows)
+        self.report(tokens.shape[0])
+        return prediction

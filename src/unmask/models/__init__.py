@@ -1,0 +1,112 @@
+"""Models ready to be scheduled: the built-in one, and those of your own saved by `unmask.nn`.
+
+A model file holds the weights, the shape, and what is known about the model. Of the latter `load` needs the alphabet:
+
+    "alphabet": "abc "         one token per character
+    "alphabet": "bytes"        one token per byte of UTF-8
+    "alphabet": "tokenizer"    a tokenizer of the `tokenizers` library, itself under "tokenizer"
+"""
+
+import os
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from unmask import nn
+from unmask.backend import torch
+from unmask.calibrate import fingerprint
+from unmask.predict import Headed
+from unmask.text import Alphabet, Bytes, Codec, Tokenizer
+
+BUILTIN = "builtin"
+FILE = "model.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A mask predictor with its alphabet.
+
+    Attributes:
+        name: What it was loaded as.
+        module: The network. predictor: The same as a mask predictor.
+        codec: Maps text to token ids and back.
+        length: Longest sequence.
+        about: What was saved with it: the alphabet, how it was trained.
+        fingerprint: A short name for the weights, by which a calibration knows its model.
+    """
+
+    name: str
+    module: nn.Transformer
+    predictor: Headed
+    codec: Codec
+    length: int
+    about: dict[str, Any]
+    fingerprint: str
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+
+def load(name: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Model:
+    """Load a model.
+
+    Arguments:
+        name: "builtin", a file saved by `unmask.nn.save`, or a folder that holds one as `model.safetensors`.
+        device: Where to put it.
+
+    Raises:
+        ValueError: if there is no such model, or the file is foreign or damaged.
+    """
+    if str(name) == BUILTIN:
+        shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)
+        if not shipped.is_file():
+            raise ValueError("The built-in model is not part of this installation. Give a model file instead.")
+        with resources.as_file(shipped) as path:
+            return _read(BUILTIN, path, device)
+    path = Path(name)
+    if path.is_dir() and not (path / FILE).is_file():
+        raise ValueError(f"Argument 'model' must hold a {FILE}, which the folder '{path}' does not.")
+    if not path.exists():
+        raise ValueError(f"Argument 'model' must be '{BUILTIN}' or name a model file, and '{path}' does not exist.")
+    return _read(str(name), path / FILE if path.is_dir() else path, device)
+
+
+def _read(name: str, path: Path, device: str | torch.device) -> Model:
+    try:
+        module, about = nn.load(path)
+    except OSError as error:
+        raise ValueError(f"Argument 'model' must name a file to read, not '{path}': {error}.") from None
+    codec = codec_of(about, module.config.vocab)
+    module = module.to(device)
+    return Model(name, module, module.predictor(), codec, module.config.length, about, fingerprint(module))
+
+
+def codec_of(about: dict[str, Any], vocab: int) -> Codec:
+    """The alphabet that a model was saved with.
+
+    Arguments:
+        about: What was saved with the model.
+        vocab: Number of tokens of the model.
+    """
+    alphabet = about.get("alphabet")
+    if not isinstance(alphabet, str):
+        raise ValueError("Argument 'model' must be saved with its alphabet, which this one is not.")
+    if "tokenizer" in about:
+        codec: Codec = Tokenizer.of(str(about["tokenizer"]))
+    else:
+        # An alphabet of these five letters has five tokens, not 256.
+        codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
+    if codec.vocab != vocab:
+        raise ValueError(f"Argument 'model' must have as many tokens as its alphabet, {codec.vocab}, not {vocab}.")
+    return codec
+
+
+def described(codec: Codec) -> dict[str, Any]:
+    """What `codec_of` reads back: to be saved with a model."""
+    if isinstance(codec, Alphabet):
+        return {"alphabet": codec.characters}
+    if isinstance(codec, Tokenizer):
+        return {"alphabet": "tokenizer", "tokenizer": codec.inner.to_str()}
+    return {"alphabet": "bytes"}

@@ -1,0 +1,560 @@
+"""The commands on models: what they measure, advise and write, what they refuse, and that nothing is lost."""
+
+import csv
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+torch = pytest.importorskip("torch")
+
+from unmask import advise, models, nn, order, size  # noqa: E402
+from unmask.calibrate import Calibration, measure  # noqa: E402
+from unmask.cli import main  # noqa: E402
+from unmask.distribution import Markov  # noqa: E402
+from unmask.evaluate.levels import random_order  # noqa: E402
+from unmask.predict import ExactPredictor  # noqa: E402
+from unmask.sample import Sampler  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
+from unmask.text import Bytes, Tokenizer  # noqa: E402
+
+LETTERS = "abcde "
+LENGTH = 16
+
+
+def run(*words: object) -> Result:
+    """Run a command; text with options in it is split at blanks, a prompt is not."""
+    line = [word.split() if isinstance(word, str) and "--" in word else [word] for word in words]
+    return CliRunner().invoke(main, [str(part) for parts in line for part in parts])
+
+
+def answer(*words: object) -> dict:
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+
+
+def complaint(*words: object) -> str:
+    result = run(*words)
+    assert result.exit_code == 2, result.stdout
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("Error: ").strip()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a small random model, a text for it, and a calibration."""
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
+    nn.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
+    rng = np.random.default_rng(0)
+    (folder / "text.txt").write_text("".join(rng.choice(list(LETTERS), size=400)) + "\n")
+    found = answer("calibrate", *source(folder), "--output", folder / "c.json", "--orders random,spread,comb-2,comb-4")
+    assert found["measured"] == ["random", "spread", "comb-2", "comb-4"]
+    return folder
+
+
+def source(folder) -> tuple:
+    return ("--model", folder / "m.safetensors", "--text", folder / "text.txt")
+
+
+# Models
+
+
+def test_a_model_comes_with_its_alphabet_and_a_fingerprint(place):
+    model = models.load(place / "m.safetensors")
+    assert model.codec.decode(model.codec.encode("bad ace")) == "bad ace"
+    assert (model.length, model.about, len(model.fingerprint)) == (LENGTH, {"alphabet": LETTERS}, 16)
+    assert model.predictor.vocab == model.codec.vocab == 6
+
+
+def test_every_kind_of_alphabet_is_found_again():
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    again = models.codec_of(models.described(Tokenizer(words)), 3)
+    assert isinstance(again, Tokenizer)
+    assert again.vocab == 3
+    assert isinstance(models.codec_of(models.described(Bytes()), 256), Bytes)
+    assert models.codec_of({"alphabet": "bytes"}, 5).vocab == 5
+    with pytest.raises(ValueError, match="as many tokens as its alphabet, 3, not 4"):
+        models.codec_of({"alphabet": "abc"}, 4)
+    with pytest.raises(ValueError, match="saved with its alphabet"):
+        models.codec_of({}, 4)
+
+
+def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path):
+    from safetensors.torch import save_file
+
+    whole = (place / "m.safetensors").read_bytes()
+    (tmp_path / "half.safetensors").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.safetensors").write_bytes(b"")
+    (tmp_path / "words.safetensors").write_text("these are no weights")
+    save_file({"x": torch.zeros(2)}, tmp_path / "foreign.safetensors")
+    assert "does not exist" in complaint("generate --model", tmp_path / "none.safetensors")
+    assert "does not" in complaint("generate --model", tmp_path)
+    for name in ("half", "empty", "words"):
+        assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
+    assert "must name a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
+
+
+def test_without_the_shipped_weights_the_builtin_model_is_refused_in_a_sentence(monkeypatch, tmp_path):
+    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path)
+    assert complaint("generate") == ("The built-in model is not part of this installation. Give a model file instead.")
+
+
+# generate
+
+
+def test_generated_texts_follow_their_seeds(place):
+    line = ("generate --model", place / "m.safetensors", "--steps 4")
+    record = answer(*line, "--count 3 --seed 5")
+    assert record["seeds"] == [5, 6, 7]
+    assert [len(text) for text in record["texts"]] == [LENGTH] * 3
+    assert record["sizes"] == [[4] * 4] * 3
+    assert record["evaluations"] == [4] * 3
+    assert record["tokens_per_evaluation"] == 4
+    assert all(sorted(row) == sorted([0, 1, 2, 3] * 4) for row in record["revealed"])
+    assert all(value > 0 for value in record["nll"])
+    assert answer(*line, "--count 1 --seed 6")["texts"] == record["texts"][1:2]
+    model = models.load(place / "m.safetensors")
+    trace = Sampler(model.predictor, Schedule(size.Even(4), order.Comb())).run((1, LENGTH), rng=[5])
+    assert model.codec.decode(trace.tokens[0].tolist()) == record["texts"][0]
+
+
+def test_infilling_keeps_what_is_given(place):
+    record = answer("generate --model", place / "m.safetensors", "--count 5 --prompt", "a__ b_c")
+    assert record["length"] == 7
+    for text, revealed in zip(record["texts"], record["revealed"], strict=True):
+        assert (text[0], text[3:5], text[6]) == ("a", " b", "c")
+        assert [step >= 0 for step in revealed] == [False, True, True, False, False, True, False]
+        assert "_" not in text
+    longer = answer("generate --model", place / "m.safetensors", "--prompt", "abba", "--length 12 --steps 3")
+    assert all(text.startswith("abba") and len(text) == 12 for text in longer["texts"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--order random --size cosine --steps 3",
+        "--order confidence --size threshold:0.3",
+        "--order entropy --size entropy-bound:2",
+        "--order margin --size factor:1",
+        "--order comb-4 --size tc --steps 5 --temperature 0.7 --top-p 0.9",
+        "--temperature 0 --length 9",
+    ],
+)
+def test_every_kind_of_schedule_generates(place, line):
+    record = answer("generate --model", place / "m.safetensors", line)
+    assert all(sum(sizes) == record["length"] for sizes in record["sizes"])
+
+
+def test_texts_go_to_stdout_and_watching_needs_a_terminal(place):
+    line = ("generate --model", place / "m.safetensors", "--count 2")
+    plain, watched = run(*line), run(*line, "--watch")
+    assert plain.exit_code == watched.exit_code == 0
+    assert plain.stdout == watched.stdout
+    assert plain.stdout.split("\n\n")[0] == answer(*line)["texts"][0]
+    assert "16 evaluations each" in plain.stderr
+
+
+def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
+    from rich.console import Console
+    from rich.live import Live
+
+    from unmask.cli.generate import _view
+
+    console = Console(width=80, height=24, force_terminal=True, record=True)
+    model = models.load(place / "m.safetensors")
+    schedule = Schedule(size.Even(4), order.Comb())
+    frames = []
+
+    class Recorded(Live):
+        def update(self, renderable, *, refresh=False):
+            frames.append(list(renderable.renderables))
+
+    with Recorded(console=console, auto_refresh=False) as live:
+        look = _view(console, live, model.codec, schedule, 30)
+        Sampler(model.predictor, schedule).run((30, LENGTH), rng=list(range(30)), watch=look)
+    assert len(frames) == 4
+    for number, frame in enumerate(frames):
+        assert len(frame) < 24
+        assert max(len(line) for line in frame) <= 80
+        assert frame[0].plain.count("_") == LENGTH - 4 * (number + 1)
+        new = [span for span in frame[0].spans if "green" in str(span.style)]
+        assert sum(span.end - span.start for span in new) == 4
+    assert "step 4 of 4   100% revealed   11 of 30 sequences" in frames[-1][-1].plain
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (["--steps 17"], "Argument 'steps' must be at most the length 16, not 17."),
+        (["--steps 0"], "Argument 'steps' must be at least 1, not 0."),
+        (["--count 0"], "Argument 'count' must be at least 1, not 0."),
+        (["--length 17"], "Argument 'length' must be at most 16, not 17."),
+        (["--top-p 1.5"], "Argument 'top_p' must be greater than 0 and at most 1, not 1.5."),
+        (["--temperature -1"], "Argument 'temperature' must be at least 0, not -1."),
+        (["--temperature 0 --top-p 0.5"], "At temperature 0 there is no use for --top-p."),
+        (["--order comd"], "Argument 'order' must be a known name, not 'comd'. Did you mean 'comb'?"),
+        (["--size threshold"], "Argument 'size' must be a known name, not 'threshold'."),
+        (["--size threshold:much"], "Argument 'threshold' must be a number, not 'much'."),
+        (["--size optimal"], "Size 'optimal' is made for a measured model."),
+        (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
+        (["--prompt", "Zebra___"], "Argument 'text' must use the 6 characters of the alphabet, but has 'Z'"),
+        (["--prompt", "abc"], "Argument 'prompt' must have something to fill, written as '_'."),
+        (["--prompt", "_" * 17], "Argument 'prompt' must have at most 16 tokens, not 17."),
+        (["--prompt", "a____", "--length 3"], "Argument 'length' must be at least that of the prompt, 5, not 3."),
+        (["--device tpu"], "Argument 'device' must be auto, cpu or cuda, not 'tpu'."),
+        (["--device cuda:99"], "Argument 'device' must be there, and this machine has no 'cuda:99'."),
+        (["--schedule none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+        (["--schedule none.json --steps 4"], "A schedule file says order, sizes and steps."),
+    ],
+)
+def test_a_bad_request_to_generate_is_refused_in_a_sentence(place, line, sentence):
+    assert complaint("generate --model", place / "m.safetensors", *line).startswith(sentence)
+
+
+# evaluate
+
+
+def test_evaluation_obeys_its_laws(place, tmp_path):
+    line = (
+        "evaluate", *source(place), "--order random,comb,confidence --size even,threshold:0.4 --steps 4,16",
+        "--calibration", place / "c.json", "--seed 3",
+    )  # fmt: skip
+    record = answer(*line, "--output", tmp_path / "rows.csv", "--figure", tmp_path / "rows.png")
+    rows = record["rows"]
+    assert (record["texts"], len(rows)) == (25, 9)
+    best = min(rows, key=lambda row: row["nll"])
+    for row in rows:
+        assert row["bits_per_token"] == pytest.approx(row["nll"] / math.log(2), rel=1e-12)
+        assert row["excess"] == pytest.approx(row["nll"] * LENGTH - record["reference"]["nll"], abs=1e-9)
+        assert row["difference"] == pytest.approx(row["nll"] - best["nll"], abs=1e-12)
+        assert (row["steps"] is None) == (row["size"] == "threshold:0.4")
+        assert row["evaluations"] <= LENGTH
+        if row["predicted"] is not None:
+            assert abs(row["predicted"] - row["nll"]) < 4 * np.hypot(row["predicted_error"], row["standard_error"])
+    assert (best["difference"], best["difference_error"]) == (0, 0)
+    known = {(row["order"], row["steps"]) for row in rows if row["predicted"] is not None}
+    assert known == {("random", 4), ("random", 16), ("comb", 4)}
+    assert rows == answer(*line)["rows"]
+    with (tmp_path / "rows.csv").open() as file:
+        kept = list(csv.DictReader(file))
+    assert [float(row["nll"]) for row in kept] == [row["nll"] for row in rows]
+    assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.csv", "rows.png"]
+
+
+def test_the_reference_can_be_left_out_and_the_text_fits_a_narrow_terminal(place):
+    line = ("evaluate", *source(place), "--order random,comb-4 --size even,minimax-min --steps 4 --texts 3")
+    record = answer(*line, "--no-reference")
+    assert record["reference"] is None
+    assert all(row["excess"] is row["excess_error"] is None for row in record["rows"])
+    text = run(*line)
+    assert text.exit_code == 0
+    assert max(map(len, text.stdout.splitlines())) <= 80
+
+
+def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
+    line = "--order random,comb --size even,optimal --steps 8"
+    rows = answer("evaluate", *source(place), line, "--calibration", place / "c.json", "--no-reference")["rows"]
+    even, best = (
+        next(row for row in rows if row["size"] == name and row["order"] == "random") for name in ("even", "optimal")
+    )
+    assert best["predicted"] <= even["predicted"] + 1e-12
+    plain = complaint("evaluate", *source(place), line)
+    assert plain.startswith("Size 'optimal' is made for a measured model. Give --calibration FILE")
+    unmeasured = "--order dilated --size optimal --steps 8"
+    assert "needs the order 'dilated' among those that were measured: random" in complaint(
+        "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"
+    )
+
+
+def test_the_reference_is_unbiased():
+    """With a perfect predictor every order gives the text's own likelihood; within 5 standard errors."""
+    chain = Markov.sticky(3, 0.8, 12)
+    tokens = chain.sample(300, rng=np.random.default_rng(2))
+    nats, spent = random_order(ExactPredictor(chain), torch.from_numpy(tokens), seed=1, points=5)
+    assert spent == 5
+    error = (nats + torch.from_numpy(chain.log_probability(tokens))).numpy()
+    assert abs(error.mean()) < 5 * error.std() / math.sqrt(300)
+    assert error.std() < 4
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--order random --steps 4", "Missing option '--size'."),
+        ("--order random --size even", "Missing option '--steps'."),
+        ("--order random --size even --steps 17", "Argument 'steps' must be at most the length 16, not 17."),
+        ("--order random --size even --steps 4 --texts 26", "Argument 'texts' must be at most 25, not 26"),
+        ("--order random --size even --steps 4 --texts 1", "Argument 'texts' must be at least 2, not 1."),
+        ("--order random --size even --steps 4 --output .", "Argument 'output' must be a file, not the folder '.'."),
+        ("--order random --size even --steps 4 --figure no/x.png", "Argument 'figure' must be in a folder that exists"),
+        ("--order random --size even --steps 4 --calibration no.json", "Argument 'calibration' must name a file"),
+    ],
+)
+def test_a_bad_request_to_evaluate_is_refused_in_a_sentence(place, line, sentence):
+    assert complaint("evaluate", *source(place), line).startswith(sentence)
+
+
+def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_path):
+    (tmp_path / "foreign.txt").write_text("Zebras " * 20)
+    (tmp_path / "short.txt").write_text("abc")
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe" * 50)
+    model, rest = place / "m.safetensors", "--order random --size even --steps 4"
+    for command, more in (("evaluate", rest), ("calibrate", f"--output {tmp_path / 'c.json'}")):
+        line = (command, "--model", model, more, "--text")
+        assert "must use the 6 characters of the alphabet, but has 'Z' at character 0" in complaint(
+            *line, tmp_path / "foreign.txt"
+        )
+        assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
+        assert "must be a file of UTF-8 text" in complaint(*line, tmp_path / "binary.txt")
+        assert "no such file" in complaint(*line, tmp_path / "none.txt")
+    assert not (tmp_path / "c.json").exists()
+
+
+# calibrate
+
+
+def test_a_calibration_says_what_the_model_is_and_implies(place):
+    record = answer("calibrate", *source(place), "--output", place / "c.json", "--orders random")
+    assert record["measured"] == []
+    assert record["orders"] == ["random", "spread", "comb-2", "comb-4"]
+    curve = Calibration.load(place / "c.json").losses["random"].curve()
+    for key, value in (
+        ("entropy", curve.entropy),
+        ("tc", curve.total_correlation),
+        ("dtc", curve.dual_total_correlation),
+    ):
+        assert record[key] == pytest.approx({"nats": value, "bits_per_token": value / LENGTH / math.log(2)})
+    for row in record["rows"]:
+        assert sum(row["sizes"]) == LENGTH
+        assert len(row["sizes"]) == row["steps"]
+        assert row["bits_per_token"] == pytest.approx(row["nll"] / math.log(2), rel=1e-12)
+    assert {row["steps"] for row in record["rows"]} == {8, 16}
+    assert {row["order"] for row in record["rows"] if row["steps"] == 8} == {"random", "spread", "comb-2"}
+
+
+def test_a_calibration_continues_where_it_stopped(place, tmp_path, monkeypatch):
+    line = ("calibrate", *source(place), "--output", tmp_path / "c.json", "--orders random,comb-4,left-to-right")
+    calls = []
+
+    def stop(predictor, kind, tokens, **options):
+        if len(calls) == 2:
+            raise ValueError("Killed.")
+        calls.append(kind)
+        return measure(predictor, kind, tokens, **options)
+
+    monkeypatch.setattr("unmask.cli.calibrate.measure", stop)
+    assert complaint(*line) == "Killed."
+    half = Calibration.load(tmp_path / "c.json")
+    assert list(half.losses) == ["random", "comb-4"]
+    monkeypatch.undo()
+    assert answer(*line)["measured"] == ["left-to-right"]
+    whole = Calibration.load(tmp_path / "c.json")
+    assert np.array_equal(whole.losses["comb-4"].table, half.losses["comb-4"].table)
+    assert set(advise.one_by_one(whole)) == {"random", "left-to-right"}
+    text = run(*line)
+    assert text.exit_code == 0
+    assert "total correlation" in text.stdout
+
+
+def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_path):
+    (tmp_path / "other.txt").write_text("abcde " * 40)
+    (tmp_path / "notes.json").write_text('{"mine": 1}')
+    torch.manual_seed(1)
+    network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
+    nn.save(network, tmp_path / "twin.safetensors", about={"alphabet": LETTERS})
+    network = nn.Transformer(nn.Config(len(LETTERS), 8, width=16, layers=1, heads=2, hidden=32))
+    nn.save(network, tmp_path / "short.safetensors", about={"alphabet": LETTERS})
+    kept = (place / "c.json").read_bytes()
+    mine, text = place / "m.safetensors", place / "text.txt"
+    output = ("--output", place / "c.json")
+    assert "was made for another model" in complaint(
+        "calibrate --model", tmp_path / "twin.safetensors", "--text", text, *output
+    )
+    assert "was made for sequences of 16 tokens, and the model has 8" in complaint(
+        "calibrate --model", tmp_path / "short.safetensors", "--text", text, *output
+    )
+    assert "other texts or another seed" in complaint(
+        "calibrate --model", mine, "--text", tmp_path / "other.txt", *output
+    )
+    assert "other texts or another seed" in complaint("calibrate --model", mine, "--text", text, "--seed 1", *output)
+    for command in ("advise --target 1", "evaluate --order random --size even --steps 4"):
+        more = ("--text", text) if command.startswith("evaluate") else ()
+        assert "was made for another model" in complaint(
+            *command.split(), "--model", tmp_path / "twin.safetensors", *more, "--calibration", place / "c.json"
+        )
+    assert "must be a calibration written by this version" in complaint(
+        "calibrate --model", mine, "--text", text, "--output", tmp_path / "notes.json"
+    )
+    assert (place / "c.json").read_bytes() == kept
+    assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'
+    assert "can be measured once for all, not 'confidence'" in complaint(
+        "calibrate --model", mine, "--text", text, "--orders confidence --output", tmp_path / "n.json"
+    )
+
+
+# advise
+
+
+def test_advice_is_the_fewest_steps_within_the_target(place):
+    record = answer("advise --model", place / "m.safetensors", "--calibration", place / "c.json", "--target 0.01")
+    calibration = Calibration.load(place / "c.json")
+    reference, best = min(advise.one_by_one(calibration).items(), key=lambda pair: pair[1])
+    limit = best + 0.01 * math.log(2) * LENGTH
+    first = min(
+        int(np.argmax(costs <= limit)) + 1
+        for costs in map(calibration.costs, calibration.losses)
+        if (costs <= limit).any()
+    )
+    assert record["reference"]["order"] == reference
+    assert record["steps"] == first == len(record["sizes"])
+    assert record["nll"] * LENGTH == pytest.approx(calibration.best(first)[0][1].nll)
+    assert record["above"] <= 0.01
+    assert record["runner_up"]["bits_per_token"] >= record["bits_per_token"]
+    even = record["even_random"]["steps_for_target"]
+    assert even is None or even >= first
+    assert record["advice"].startswith(f"Take {first} step")
+    assert "best one-by-one likelihood among the measured orders" in record["advice"]
+
+
+def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
+    saved = tmp_path / "s.json"
+    line = ("advise --model", place / "m.safetensors", "--calibration", place / "c.json", "--steps 8 --save", saved)
+    record = answer(*line)
+    assert Schedule.load(saved).to_json() == record["schedule"]
+    made = answer("generate --model", place / "m.safetensors", "--schedule", saved)
+    assert made["sizes"][0] == record["sizes"]
+    assert made["schedule"] == record["schedule"]
+    rows = answer("evaluate", *source(place), "--schedule", saved, "--calibration", place / "c.json")["rows"]
+    assert rows[0]["predicted"] == pytest.approx(record["nll"])
+    text = run(*line)
+    assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
+    assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved)
+
+
+def test_advice_can_measure_first(place):
+    record = answer("advise", *source(place), "--texts 3 --target 0.5")
+    assert record["steps"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("--target 0.1", "Say where the model was measured: either --calibration FILE or --text FILE."),
+        ("--calibration C", "Missing option '--target'."),
+        ("--calibration C --target -1", "Argument 'target' must be at least 0, not -1."),
+        ("--calibration C --steps 17", "Argument 'steps' must be at most 16, not 17."),
+        ("--calibration C --target 1 --texts 4", "With --calibration there is no use for --texts."),
+        ("--calibration C --target 1 --save no/s.json", "Argument 'save' must be in a folder that exists"),
+    ],
+)
+def test_a_bad_request_to_advise_is_refused_in_a_sentence(place, line, sentence):
+    line = line.replace(" C", f" {place / 'c.json'}")
+    assert complaint("advise --model", place / "m.safetensors", line).startswith(sentence)
+
+
+# train
+
+SMALL = "--length 8 --width 16 --layers 1 --heads 2 --batch 8 --steps 60"
+
+
+def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
+    (tmp_path / "t.txt").write_text("ab ba " * 100)
+    line = ("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL)
+    first = answer(*line, "--minutes 0")
+    assert (first["steps"], first["finished"]) == (50, False)
+    record = answer(*line)
+    assert (record["steps"], record["finished"], record["tokens"]) == (60, True, 600)
+    assert record["bits_per_token"] == pytest.approx(record["loss"] / math.log(2))
+    assert answer(*line)["loss"] is None  # nothing left to do
+    assert set(answer("generate --model", tmp_path / "run", "--count 1")["texts"][0]) <= set("ab ")
+    assert models.load(tmp_path / "run").about["steps"] == 60
+    assert (tmp_path / "run" / "log.csv").read_text().startswith("step,loss,rate,seconds")
+    text = run(*line)
+    assert "Written:" in text.stdout
+    (tmp_path / "u.txt").write_text("ab ca " * 100)
+    assert "holds one on another text or alphabet" in complaint(
+        "train --text", tmp_path / "u.txt", "--output", tmp_path / "run", SMALL
+    )
+    assert "must be empty or hold the same run" in complaint(*line, "--seed 1")
+
+
+@pytest.mark.parametrize("more", ["--masks comb", "--alphabet bytes"])
+def test_other_masks_and_alphabets_train(tmp_path, more):
+    (tmp_path / "t.txt").write_text("naïve ab " * 50)
+    record = answer("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL, more)
+    assert record["finished"]
+    assert models.load(tmp_path / "run").codec.vocab == (256 if "bytes" in more else 7)
+
+
+def test_a_tokenizer_travels_with_its_model(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"on": 0, "off": 1, "?": 2}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "words.json"))
+    (tmp_path / "t.txt").write_text("on off off " * 50)
+    line = ("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL)
+    assert answer(*line, "--alphabet", tmp_path / "words.json")["tokens"] == 150
+    (tmp_path / "words.json").unlink()
+    text = answer("generate --model", tmp_path / "run", "--count 1 --prompt", "on __ off")["texts"][0]
+    assert text.split()[0] == "on"
+    assert text.split()[3] == "off"
+
+
+def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
+    text, folder = tmp_path / "t.txt", tmp_path / "run"
+    text.write_text("abcabc")
+    (tmp_path / "taken").write_text("mine")
+    line = ("train --text", text, "--output", folder)
+    assert complaint(*line) == "Argument 'text' must have at least one sequence of 256 tokens, not 6."
+    assert "must be chars, bytes or a tokenizer file, and 'klingon'" in complaint(*line, "--alphabet klingon")
+    assert "must name a tokenizer file" in complaint(*line, "--alphabet", text)
+    assert "must be a multiple of 2 x 3 heads" in complaint(*line, "--heads 3")
+    assert "Did you mean 'comb'?" in complaint(*line, "--masks combs")
+    assert "must be greater than 0" in complaint(*line, "--rate 0")
+    assert "must be a folder, not the file" in complaint("train --text", text, "--output", tmp_path / "taken", SMALL)
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "model.safetensors").write_text("mine")
+    text.write_text("abc" * 20)
+    assert "must not hold a model of another origin" in complaint(*line, SMALL)
+    assert (folder / "model.safetensors").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_model(tmp_path):
+    (tmp_path / "t.txt").write_text("ab ba " * 100)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "unmask.cli",
+    ]
+    command += ["train", "--text", str(tmp_path / "t.txt"), "--output", str(tmp_path / "run"), *SMALL.split()]
+    done = subprocess.run([*command, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["finished"]  # one process speaks
+    assert models.load(tmp_path / "run").about["steps"] == 60
+
+
+@pytest.mark.parametrize("command", ["generate", "evaluate", "calibrate", "advise", "train"])
+def test_every_command_explains_itself_with_examples(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"\n    unmask {command}" in result.stdout
+    assert "JSON:" in result.stdout
