@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/sampling.md"]
+PAGES = ["README.md", "docs/sampling.md", "docs/models.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 
