@@ -70,7 +70,10 @@ def arrangements(order, positions, length, steps):
             result.append((0.25, [p for p in walk if p in positions]))
         return result
     if kind == "Comb":
-        teeth = min(steps, count) if order.segments is None else int(np.ceil(count / min(order.segments, count)))
+        if order.segments is None:
+            teeth = int(np.ceil(np.sqrt(count))) if steps is None else min(steps, count)
+        else:
+            teeth = int(np.ceil(count / min(order.segments, count)))
         place = van_der_corput(count)
         result = []
         for shift in range(teeth):
@@ -90,7 +93,7 @@ def arrangements(order, positions, length, steps):
 def size_draws(size, count):
     """`[(probability, sizes)]` of a blind size for `count` tokens and its steps, or one entry `None`."""
     if not hasattr(size, "steps"):
-        return [(1.0, None)], count
+        return [(1.0, None)], None
     if type(size).__name__ not in ("LogLinear", "Explicit") and size.steps > count:
         size = replace(size, steps=count)
     draws = []

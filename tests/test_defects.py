@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from toy import table_model  # noqa: E402
-from unmask import order, size  # noqa: E402
+from unmask import order, predict, size  # noqa: E402
 from unmask.distribution import Parity  # noqa: E402
 from unmask.draw import Categorical, Greedy, Replay, TopP, invert  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Guided, Headed, Logits, Suppressed  # noqa: E402
@@ -86,6 +86,30 @@ def test_the_blind_loop_never_waits_for_the_device():
     for how_many in (size.Even(4), size.TC(4), size.LogLinear(6)):
         seen, _ = recorded(Schedule(how_many, order.Random()))
         assert not [name for name, *_ in seen if name in WAITS]
+
+
+def test_a_mask_within_the_vocabulary_is_excluded_without_a_copy_from_the_host():
+    """Token ids moved to the device at a step, which waits for it: here they are written by the device itself."""
+    predict._index.cache_clear()
+    inside = Suppressed(Headed(headed().body, headed().head, VOCAB, VOCAB - 1), [3, 5])
+    sampler = Sampler(inside, SCHEDULES[0])
+    state = sampler.init((3, LENGTH), rng=[1, 2, 3])
+    with Recorder() as recorder:
+        for state, _ in sampler.steps(state):  # noqa: B007, B020
+            pass
+    assert not [name for name, *_ in recorder.seen if name in (*WAITS, "lift_fresh")]
+    assert not bool(torch.isin(state.tokens, torch.tensor([3, 5, VOCAB - 1])).any())
+
+
+def test_logits_of_all_positions_are_never_copied(monkeypatch):
+    """A second copy of the logits of every position, to read those of the masked ones."""
+    monkeypatch.setattr(predict, "_ELEMENTS", 4 * VOCAB)
+    logits = torch.randn((3, LENGTH, VOCAB), generator=torch.Generator().manual_seed(0))
+    sampler = Sampler(Logits(lambda tokens: logits[: len(tokens)], VOCAB, VOCAB), Schedule(size.Even(4), RANKED[0]))
+    state = sampler.init((3, LENGTH), rng=[1, 2, 3])
+    with Recorder() as recorder:
+        sampler.step(state)
+    assert max(shape[0] for name, shape, _ in recorder.seen if name == "index" and VOCAB in shape) == 4
 
 
 @pytest.mark.parametrize("which", RANKED, ids=str)

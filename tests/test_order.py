@@ -121,6 +121,27 @@ def test_a_comb_on_a_subset_counts_masked_positions():
     assert np.all(np.abs(np.diff(indices, axis=1)) == 3)
 
 
+@pytest.mark.parametrize("length", [1, 2, 5, 16, 60, 64])
+def test_a_comb_whose_steps_nobody_knows_has_as_many_segments_as_teeth(length):
+    """With a size that looks at predictions the first tooth is `⌈√L⌉` apart: neighbours never come together."""
+    teeth = int(np.ceil(np.sqrt(length)))
+    for seed in range(4):
+        walk = order.Comb().arrange(np.arange(length), length=length, steps=None, rng=np.random.default_rng(seed))
+        np.testing.assert_array_equal(np.sort(walk), np.arange(length))
+        tooth = np.sort(walk[: length // teeth])
+        assert np.all(np.diff(tooth) % teeth == 0)
+
+
+@pytest.mark.parametrize("first", [0, 5, 32])
+def test_the_spread_order_is_spread_over_the_stretch_to_fill(first):
+    """After a prompt, or in a block, prefixes of `2^j` among 32 positions are exactly `32/2^j` apart."""
+    for seed in range(5):
+        walk = arranged(order.Spread(), 100, positions=np.arange(first, first + 32), seed=seed)
+        for count in (2, 4, 8, 16):
+            prefix = np.sort(walk[:count])
+            np.testing.assert_array_equal(np.diff(np.append(prefix, prefix[0] + 32)), 32 // count)
+
+
 def test_more_segments_than_positions_are_no_trouble():
     np.testing.assert_array_equal(np.sort(arranged(order.Comb(50), 6, 2)), np.arange(6))
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from enumeration import Conditionals, expected_divergence, laws, mixture  # noqa
 from pairs import ORDERS, PAIRS, label, random_table  # noqa: E402
 from reference import chi_square  # noqa: E402
 from unmask import order, size  # noqa: E402
+from unmask.curve import Curve  # noqa: E402
 from unmask.distribution import Markov, Mixture, Parity, ReedSolomon, Table  # noqa: E402
 from unmask.draw import Categorical, Greedy, Replay  # noqa: E402
 from unmask.evaluate import expected_kl, replay, replayed_kl  # noqa: E402
@@ -19,7 +21,7 @@ from unmask.law import output_law  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Headed, Logits, Tempered  # noqa: E402
 from unmask.sample import Sampler, Stop  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
-from unmask.trace import GIVEN, PADDED  # noqa: E402
+from unmask.trace import GIVEN, OPEN, PADDED  # noqa: E402
 
 TABLE = random_table(1)
 CONDITIONALS = Conditionals(TABLE.probabilities)
@@ -206,6 +208,26 @@ def test_replay_refuses_tokens_that_do_not_exist():
         replay(ExactPredictor(TABLE), Schedule(size.Even(2), order.Random()), torch.full((1, 4), 2), rng=generator())
 
 
+@pytest.mark.parametrize("tokens", [torch.zeros(4, dtype=torch.int64), torch.zeros((1, 4)), EVERYTHING[:0]], ids=str)
+def test_replay_refuses_what_is_no_batch_of_texts(tokens):
+    with pytest.raises(ValueError, match=r"Argument 'tokens' must hold token ids of shape \(count, length\)"):
+        replay(ExactPredictor(TABLE), Schedule(size.Even(2), order.Random()), tokens, rng=generator())
+
+
+def test_replay_takes_seeds_and_texts_with_nothing_to_score():
+    masked = torch.ones_like(EVERYTHING, dtype=torch.bool)
+    masked[0] = False
+    schedule, predictor = Schedule(size.TC(2), order.Random()), ExactPredictor(TABLE)
+    seeds = list(range(16))
+    result = replay(predictor, schedule, EVERYTHING, masked=masked, rng=seeds, batch=5)
+    again = replay(predictor, schedule, EVERYTHING, masked=masked, rng=seeds)
+    assert torch.equal(result.nll, again.nll)
+    assert (result.nll[0], result.evaluations[0]) == (0, 0)
+    np.testing.assert_allclose(result.per_token.mean, result.nll[1:].mean() / 4)
+    with pytest.raises(ValueError, match=r"Argument 'masked' must hold booleans of shape \(16, 4\)"):
+        replay(predictor, schedule, EVERYTHING, masked=masked[:1], rng=seeds)
+
+
 # Rows
 
 
@@ -326,6 +348,37 @@ def test_no_evaluation_is_paid_for_steps_of_size_zero():
         assert counted.calls <= 8
 
 
+@pytest.mark.parametrize("which", [order.Random(), order.Confidence(), order.Blocks(order.Comb(), 3)], ids=label)
+@pytest.mark.parametrize("how_many", [size.LogLinear(40), size.Ceil(5)], ids=label)
+def test_steps_are_counted_by_what_a_sequence_reveals(which, how_many):
+    """Sizes of zero are no steps, planned or reactive, and do not spread a batch over more calls."""
+    counted = Counted(RowWise().predictor())
+    trace = Sampler(counted, Schedule(how_many, which)).run((9, 12), rng=generator(4))
+    assert torch.equal((trace.sizes > 0).sum(dim=1), torch.from_numpy(trace.evaluations))
+    for sizes, steps in zip(trace.sizes, trace.evaluations, strict=True):
+        assert bool((sizes[:steps] > 0).all())
+    assert counted.calls == trace.calls == trace.steps == trace.evaluations.max()
+
+
+def test_a_whole_predictor_is_given_every_sequence_and_answers_the_same():
+    """Something kept for each sequence, here an offset of its logits, must meet its own sequence at every call."""
+    offset = torch.arange(3.0)[:, None, None]
+
+    def model(tokens):
+        return RowWise().head(RowWise().hidden(tokens).flatten(0, 1)).view(*tokens.shape, 7) + offset[: len(tokens)]
+
+    start = torch.full((3, 12), 7)
+    start[0, :11], start[1, :5] = 1, 2
+    for schedule in SCHEDULES:
+        counted = Counted(Logits(model, 7, 7, whole=True))
+        trace = Sampler(counted, schedule).run(start, rng=[1, 2, 3])
+        assert counted.sequences == 3 * counted.calls
+        plain = Sampler(RowWise().predictor(), schedule).run(start, rng=[1, 2, 3])
+        assert torch.equal(trace.revealed, plain.revealed)
+        assert torch.equal(trace.tokens, plain.tokens)
+        assert np.array_equal(trace.evaluations, plain.evaluations)
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{label(s.order)}-{label(s.size)}")
 def test_sequences_with_nothing_to_reveal_are_not_evaluated(schedule):
     model = RowWise()
@@ -433,7 +486,54 @@ def test_logits_that_are_not_numbers_are_an_error_not_a_token(draw, bad, which):
         Sampler(model, Schedule(size.Even(2), which), draw).run((2, 6), rng=generator())
 
 
+def test_logits_that_are_not_numbers_are_an_error_of_manual_stepping_too():
+    """In the record of any state, finished or not; the loop itself does not wait to look."""
+    model = Logits(lambda tokens: torch.full((*tokens.shape, 4), torch.nan), 4, 4)
+    sampler = Sampler(model, Schedule(size.Even(3), order.Random()))
+    state = sampler.init((2, 6), rng=[1, 2])
+    assert state.trace().steps == 0
+    state, step = sampler.step(state)
+    assert bool(torch.isnan(step.log_probability).all())
+    with pytest.raises(ValueError, match="The predictor gave logits that are not numbers"):
+        state.trace()
+
+
+@pytest.mark.parametrize("which", [order.Random(), order.Confidence()], ids=label)
+def test_sizes_made_for_one_length_say_which_they_met(which):
+    """A last block that is shorter, or a row with a prompt: refused before any evaluation."""
+    counted = Counted(RowWise().predictor())
+    curve = Curve([1.0, 0.8, 0.3, 0.1])
+    for how_many, reason in (
+        (size.Explicit([1, 3]), "must be the sum of the sizes, 4, not 2"),
+        (size.Optimal(2, curve), "must be the length 4 of the curve, not 2"),
+    ):
+        sentence = f"Argument 'length' {reason}. It was to split the 2 masked positions of a sequence or block."
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            Sampler(counted, Schedule(how_many, order.Blocks(which, 4))).run((1, 6), rng=[0])
+        fits = Sampler(counted, Schedule(how_many, order.Blocks(which, 4))).run((2, 8), rng=[0, 1])
+        assert fits.steps == 4
+    assert counted.calls == 8
+
+
+def test_a_size_of_ones_own_that_reveals_nothing_is_an_error():
+    class Lazy(size.Reactive):
+        def count(self, ranked):
+            return ranked.valid.sum(-1) * 0
+
+    with pytest.raises(ValueError, match="The size must reveal at least one of the masked positions, which <"):
+        Sampler(ExactPredictor(TABLE), Schedule(Lazy(), order.Random())).run((2, 4), rng=[1, 2])
+
+
 def test_bad_arguments_get_one_sentence():
+    schedule = Schedule(size.Even(2), order.Random())
+    with pytest.raises(TypeError, match=r"Argument 'predictor' must be a mask predictor, not Linear. Wrap a model"):
+        Sampler(torch.nn.Linear(2, 2), schedule)
+    with pytest.raises(TypeError, match=r"Argument 'schedule' must be a Schedule, not Even\(steps=2\)"):
+        Sampler(ExactPredictor(TABLE), schedule.size)
+    with pytest.raises(TypeError, match=r"Argument 'draw' must be a Draw, not 0.7"):
+        Sampler(ExactPredictor(TABLE), schedule, 0.7)
+    with pytest.raises(TypeError, match=r"Argument 'end' must be an integer, not None"):
+        Stop(None, 0)
     sampler = Sampler(ExactPredictor(TABLE), Schedule(size.Even(2), order.Random()))
     start = torch.zeros((2, 4), dtype=torch.int64)
     with pytest.raises(ValueError, match=r"Argument 'start' must hold token ids of shape \(batch, length\)"):
@@ -506,6 +606,15 @@ def test_the_trace_says_what_happened():
     assert (data["calls"], data["evaluations"], data["tokens_per_evaluation"]) == (2, [2, 2], 7 / 4)
     np.testing.assert_allclose(data["nll"], batch.nll)
     np.testing.assert_allclose(data["log_probability"], batch.log_probability, atol=1e-9)
+
+
+def test_a_state_can_be_recorded_before_it_is_finished():
+    sampler = Sampler(end_at(2, length=4), Schedule(size.Even(4), order.LeftToRight()))
+    state, _ = sampler.step(sampler.init(torch.tensor([[0, 5, 5, 5]]), rng=[0]))
+    trace = state.trace()
+    assert trace.revealed.tolist() == [[GIVEN, 0, OPEN, OPEN]]
+    assert (trace.steps, trace.sizes.tolist(), trace.tokens_per_evaluation) == (1, [[1]], 1.0)
+    assert list(trace.frames(lambda ids: "abcd"[ids[0]])) == [["a___"], ["aa__"]]
 
 
 def test_frames_show_the_text_as_it_appears():

@@ -142,6 +142,12 @@ def test_wrong_kinds_are_type_errors():
     with pytest.raises(TypeError, match=r"Argument 'order' must be an order of unmask.order, not 'random'"):
         Schedule(size.Even(2), "random")
 
+    class Neither(order.Order):
+        pass
+
+    with pytest.raises(TypeError, match=r"Argument 'order' must be an order of unmask.order, not <"):
+        Schedule(size.Even(2), Neither())
+
 
 def test_missing_parts_and_other_shapes_are_refused():
     with pytest.raises(ValueError, match="The schedule must have the field 'order'"):

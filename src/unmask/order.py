@@ -19,8 +19,10 @@ runs:
 `Blocks` applies any of them to one stretch of the sequence after the other (semi-autoregressive decoding).
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,13 +45,13 @@ class BlindOrder(Order, ABC):
     """An order that is drawn without looking at predictions."""
 
     @abstractmethod
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         """The masked `positions` (ascending) of a sequence of `length` tokens in the order of their revelation.
 
         Arguments:
             positions: Positions to be filled, ascending.
             length: Length of the whole sequence.
-            steps: Number of steps in which they will be filled.
+            steps: Number of steps in which they will be filled; `None` if that depends on predictions.
             rng: Source of randomness.
         """
 
@@ -66,7 +68,7 @@ class ReactiveOrder(Order, ABC):
 class Random(BlindOrder):
     """Every order of the positions equally likely."""
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         return rng.permutation(positions)
 
 
@@ -74,25 +76,25 @@ class Random(BlindOrder):
 class LeftToRight(BlindOrder):
     """Ascending positions."""
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         return positions
 
 
 @dataclass(frozen=True)
 class Spread(BlindOrder):
-    """Bit reversal with a random cyclic shift: every prefix of the order is spread evenly over the sequence.
+    """Bit reversal with a random cyclic shift: every prefix of the order is spread evenly over what is to be filled.
 
-    For a length that is not a power of two the van der Corput sequence is walked and each position taken when it is
-    first met.
+    The walk covers the stretch from the first to the last of the positions. For a stretch that is not a power of two
+    the van der Corput sequence is walked and each position taken when it is first met.
 
     Example:
         >>> bit_reversal(8)
         array([0, 4, 2, 6, 1, 5, 3, 7])
     """
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
-        walk = (bit_reversal(length) + rng.integers(length)) % length
-        return walk[np.isin(walk, positions)]
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+        first, span = int(positions[0]), int(positions[-1] - positions[0]) + 1
+        return _among(positions, first + (bit_reversal(span) + rng.integers(span)) % span, length)
 
 
 @dataclass(frozen=True)
@@ -109,24 +111,15 @@ class SpreadGrid(BlindOrder):
         check.integer("height", self.height, least=1)
         check.integer("width", self.width, least=1)
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         if length != self.height * self.width:
             raise ValueError(
                 f"Argument 'length' must be {self.height} x {self.width} = {self.height * self.width}, not {length}."
             )
-        side = 1 << max(self.height - 1, self.width - 1, 1).bit_length()
-        code = np.arange(side * side)
-        row, column, low = np.zeros_like(code), np.zeros_like(code), code.copy()
-        for _ in range(side.bit_length() - 1):
-            # Two bits of the code pick a quarter; diagonal quarters come first, as in a Bayer matrix.
-            quarter = low & 3
-            row = 2 * row + np.array([0, 1, 0, 1])[quarter]
-            column = 2 * column + np.array([0, 1, 1, 0])[quarter]
-            low >>= 2
-        row = (row * self.height // side + rng.integers(self.height)) % self.height
-        column = (column * self.width // side + rng.integers(self.width)) % self.width
-        walk = _first_met(row * self.width + column)
-        return walk[np.isin(walk, positions)]
+        row, column = np.divmod(_quarters(self.height, self.width), self.width)
+        row = (row + rng.integers(self.height)) % self.height
+        column = (column + rng.integers(self.width)) % self.width
+        return _among(positions, row * self.width + column, length)
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,9 @@ class Comb(BlindOrder):
     where trained models are at their best. The teeth start at a common random shift.
 
     Arguments:
-        segments: Number of segments. By default as many as make one tooth per step: `positions / steps`.
+        segments: Number of segments. By default as many as make one tooth per step, `positions / steps`; with a size
+            that looks at predictions, whose steps nobody knows beforehand, as many as each has tokens, the square
+            root of the positions.
 
     Example:
         >>> Comb(2).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))
@@ -150,10 +145,15 @@ class Comb(BlindOrder):
         if self.segments is not None:
             check.integer("segments", self.segments, least=1)
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         count = positions.size
         # `teeth` tokens per segment; the default gives every step one tooth.
-        teeth = min(steps, count) if self.segments is None else -(-count // min(self.segments, count))
+        if self.segments is not None:
+            teeth = -(-count // min(self.segments, count))
+        elif steps is not None:
+            teeth = min(steps, count)
+        else:
+            teeth = math.isqrt(count - 1) + 1
         index = np.arange(count)
         tooth = (index - rng.integers(teeth)) % teeth
         # Within a tooth, spread the segments: a step that takes part of a tooth then takes tokens far apart.
@@ -179,7 +179,7 @@ class Dilated(BlindOrder):
         [2, 2, 4]
     """
 
-    def arrange(self, positions: Positions, *, length: int, steps: int, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         return positions[np.argsort(_dilated_rounds(positions.size), kind="stable")]
 
     @staticmethod
@@ -235,8 +235,9 @@ class Blocks(Order):
         return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
 
 
+@lru_cache(maxsize=32)
 def bit_reversal(length: int) -> Positions:
-    """The positions `0 … length−1` in the order in which the van der Corput sequence first meets them."""
+    """The positions `0 … length−1` in the order in which the van der Corput sequence first meets them; read-only."""
     bits = max(length - 1, 1).bit_length()
     code, reverse = np.arange(1 << bits), np.zeros(1 << bits, dtype=np.int64)
     for _ in range(bits):
@@ -245,15 +246,41 @@ def bit_reversal(length: int) -> Positions:
     return _first_met(reverse * length >> bits)
 
 
+@lru_cache(maxsize=32)
+def _quarters(height: int, width: int) -> Positions:
+    """The cells of a grid in the order of the recursive pattern that fills a square by quarters; read-only."""
+    side = 1 << max(height - 1, width - 1, 1).bit_length()
+    low = np.arange(side * side)
+    row, column = np.zeros_like(low), np.zeros_like(low)
+    for _ in range(side.bit_length() - 1):
+        # Two bits of the code pick a quarter; diagonal quarters come first, as in a Bayer matrix.
+        quarter = low & 3
+        row = 2 * row + np.array([0, 1, 0, 1])[quarter]
+        column = 2 * column + np.array([0, 1, 1, 0])[quarter]
+        low = low >> 2
+    return _first_met(row * height // side * width + column * width // side)
+
+
 def _first_met(walk: Positions) -> Positions:
-    """The distinct values of a walk in the order of their first appearance."""
+    """The distinct values of a walk in the order of their first appearance; read-only, as it is kept."""
     _, first = np.unique(walk, return_index=True)
-    return walk[np.sort(first)]
+    result = walk[np.sort(first)]
+    result.setflags(write=False)
+    return result
+
+
+def _among(positions: Positions, walk: Positions, length: int) -> Positions:
+    """The entries of a walk through a sequence of `length` tokens that are among the positions."""
+    if positions.size == walk.size:
+        return walk
+    wanted = np.zeros(length, dtype=bool)
+    wanted[positions] = True
+    return walk[wanted[walk]]
 
 
 def _dilated_rounds(count: int) -> Positions:
     """The round in which each of `count` positions is revealed; the last round reveals whatever is left."""
-    rounds = max(1, int(np.ceil(np.log2(count)))) if count > 1 else 1
+    rounds = max(1, (count - 1).bit_length())
     result = np.full(count, rounds - 1)
     for t in range(rounds, 0, -1):
         stride = max(1, count // 2**t)

@@ -1,8 +1,10 @@
 """The plan of a batch: which positions come at which step.
 
 Two kinds. `PlannedPace` knows every set before the model runs: it is drawn on the host, moved to the device once, and
-sliced. `ReactivePace` predicts all candidates at each step and ranks them on the device. Sequences that reveal
-nothing at a step take no part in its evaluation, and a step at which none reveals anything costs none.
+sliced. `ReactivePace` predicts all candidates at each step and ranks them on the device.
+
+The steps of a sequence are those at which it reveals something: sizes of zero are left out of the plan, so that they
+cost nothing, whatever the other sequences do. A sequence that is done takes no part in later evaluations.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.backend import Tensor, torch
-from unmask.order import BlindOrder, Blocks, ReactiveOrder
+from unmask.order import BlindOrder, ReactiveOrder
 from unmask.predict import MaskPredictor, Prediction
 from unmask.schedule import Schedule
 from unmask.size.base import Blind, Planned
@@ -28,9 +30,9 @@ class Choice:
 
     Attributes:
         index: Number of the step.
-        rows: Flat indices into `batch · length`, ascending within each sequence's order.
+        rows: Flat indices into `batch · length`, by sequence, and in each by its order.
         prediction: Predictions of those rows.
-        sequences: Indices of the sequences that were evaluated.
+        sequences: Indices of the sequences they belong to.
     """
 
     index: int
@@ -62,17 +64,15 @@ def pace_for(
         sources: Randomness of each sequence.
         device: Where the plan will be used.
     """
-    inner = schedule.order.order if isinstance(schedule.order, Blocks) else schedule.order
     draws = _Draws(schedule.size)
-    agenda = [_agenda(schedule, inner, draws, row, source) for row, source in zip(masked, sources, strict=True)]
-    if isinstance(schedule.size, Blind) and isinstance(inner, BlindOrder):
-        return PlannedPace.of(agenda, masked.shape, device)
-    return ReactivePace.of(schedule, inner, agenda, masked.shape, device)
+    agenda = [_agenda(schedule, draws, row, source) for row, source in zip(masked, sources, strict=True)]
+    kind = PlannedPace if schedule.blind else ReactivePace
+    return kind.of(schedule, agenda, masked.shape, device)
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """One block of one sequence: its positions (in order, if the order is blind) and their sizes (if the size is)."""
+    """One block of one sequence: its positions (in order, if the order is blind) and sizes (if the size is blind)."""
 
     positions: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -85,27 +85,29 @@ class _Draws:
         self.size = size
         self.fitted: dict[int, tuple[Blind, NDArray[np.int64] | None]] = {}
 
-    def __call__(self, count: int, source: np.random.Generator) -> tuple[int, NDArray[np.int64]]:
-        """The number of steps and the sizes for `count` positions; none where the size has yet to see predictions."""
+    def __call__(self, count: int, source: np.random.Generator) -> tuple[int | None, NDArray[np.int64]]:
+        """The number of steps and the sizes above zero for `count` positions; neither if the size needs predictions."""
         if isinstance(self.size, Reactive):
-            return count, np.zeros(0, dtype=np.int64)
-        if count not in self.fitted:
-            size = fitted(self.size, count)
-            self.fitted[count] = size, size.sizes(count) if isinstance(size, Planned) else None
-        size, sizes = self.fitted[count]
-        return size.steps, size.draw(count, rng=source)[0] if sizes is None else sizes
+            return None, np.zeros(0, dtype=np.int64)
+        try:
+            if count not in self.fitted:
+                size = fitted(self.size, count)
+                self.fitted[count] = size, size.sizes(count) if isinstance(size, Planned) else None
+            size, sizes = self.fitted[count]
+            sizes = size.draw(count, rng=source)[0] if sizes is None else sizes
+        except ValueError as error:  # a size made for one length, say
+            raise ValueError(f"{error} It was to split the {count} masked positions of a sequence or block.") from None
+        return size.steps, sizes[sizes > 0]
 
 
-def _agenda(
-    schedule: Schedule, inner: object, draws: _Draws, masked: NDArray[np.bool_], source: np.random.Generator
-) -> list[Stretch]:
+def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source: np.random.Generator) -> list[Stretch]:
     result = []
     for block in schedule.order.blocks(np.nonzero(masked)[0]):
         if block.size == 0:
             continue
         steps, sizes = draws(block.size, source)
-        if isinstance(inner, BlindOrder):
-            block = inner.arrange(block, length=masked.size, steps=steps, rng=source)
+        if isinstance(schedule.within, BlindOrder):
+            block = schedule.within.arrange(block, length=masked.size, steps=steps, rng=source)
         result.append(Stretch(block, sizes))
     return result
 
@@ -118,41 +120,38 @@ def fitted(size: Blind, count: int) -> Blind:
 
 
 @dataclass(frozen=True, eq=False)
-class _Slice:
-    """One step of a plan: rows of the whole batch, the same rows among the evaluated sequences, and those sequences."""
-
-    rows: Tensor
-    local: Tensor
-    sequences: NDArray[np.int64]
-    index: Tensor | None  # the sequences on the device, when they are not the whole batch
-
-
-@dataclass(frozen=True, eq=False)
 class PlannedPace(Pace):
     """Every set is known.
 
     Attributes:
-        row: All positions to reveal, on the host. step: The step of each. shape: Batch and length.
-        slices: For each step its rows, or `None` if nobody reveals anything then.
+        row: All positions to reveal, by step and then by sequence, on the host. step: The step of each.
+        shape: Batch and length.
+        ends: Where each step ends in `row`; the first entry is 0.
+        sequences: The sequences of each step, one step after the other, on the host. parts: Where each step ends in it.
+        rows, local, index: On the device: `row`, the same among the step's sequences alone, and `sequences`.
     """
 
     row: NDArray[np.int64]
     step: NDArray[np.int64]
     shape: tuple[int, ...]
-    slices: list[_Slice | None]
+    ends: NDArray[np.int64]
+    sequences: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    rows: Tensor
+    local: Tensor
+    index: Tensor
 
     @staticmethod
-    def of(agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device) -> "PlannedPace":
-        length = shape[1]
-        rows, steps = [], []
+    def of(
+        schedule: Schedule, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
+    ) -> "PlannedPace":
+        rows, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for sequence, stretches in enumerate(agenda):
-            offset = 0
-            for stretch in stretches:
-                rows.append(sequence * length + stretch.positions)
-                steps.append(offset + np.repeat(np.arange(stretch.sizes.size), stretch.sizes))
-                offset += stretch.sizes.size
-        row = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
-        step = np.concatenate([np.zeros(0, dtype=np.int64), *steps])
+            if stretches:
+                sizes = np.concatenate([stretch.sizes for stretch in stretches])
+                rows += [sequence * shape[1] + stretch.positions for stretch in stretches]
+                steps.append(np.repeat(np.arange(sizes.size), sizes))
+        row, step = np.concatenate(rows), np.concatenate(steps)
         order = np.argsort(step, kind="stable")  # by step, then by sequence
         return PlannedPace._cut(row[order], step[order], shape, device)
 
@@ -160,40 +159,35 @@ class PlannedPace(Pace):
     def _cut(
         row: NDArray[np.int64], step: NDArray[np.int64], shape: tuple[int, ...], device: torch.device
     ) -> "PlannedPace":
-        batch, length = shape
-        ends = np.cumsum(np.bincount(step, minlength=1))
-        parts = [np.split(row, ends[:-1]), []]
-        for part in parts[0]:
-            sequences = np.unique(part // length)
-            parts[1].append(np.searchsorted(sequences, part // length) * length + part % length)
+        length = max(shape[1], 1)
+        sequence = row // length
+        first = np.ones(row.size, dtype=bool)  # where a sequence begins within a step
+        first[1:] = (np.diff(step) != 0) | (np.diff(sequence) != 0)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(step))])
+        sequences, parts = sequence[first], np.concatenate([[0], np.cumsum(np.bincount(step[first]))])
+        local = (np.cumsum(first) - 1 - parts[step]) * length + row % length
         # One transfer for the whole plan; the steps are slices of it.
-        on_device = torch.from_numpy(row).to(device)
-        local = torch.from_numpy(np.concatenate([np.zeros(0, dtype=np.int64), *parts[1]])).to(device)
-        slices: list[_Slice | None] = []
-        start = 0
-        for part, stop in zip(parts[0], ends, strict=True):
-            sequences = np.unique(part // length)
-            index = None if sequences.size == batch else torch.from_numpy(sequences).to(device)
-            slices.append(_Slice(on_device[start:stop], local[start:stop], sequences, index) if part.size else None)
-            start = int(stop)
-        return PlannedPace(row, step, shape, slices)
+        plan = torch.from_numpy(np.concatenate([row, local, sequences])).to(device)
+        return PlannedPace(row, step, shape, ends, sequences, parts, *plan.split([row.size, row.size, sequences.size]))
 
     def without(self, closed: Tensor) -> "PlannedPace":
         gone = closed.flatten().cpu().numpy()[self.row]
         return PlannedPace._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
-        while step < len(self.slices) and self.slices[step] is None:
-            step += 1
-        if step >= len(self.slices):
+        # The first step from `step` on that reveals anything: an early stop may have emptied some.
+        step = int(np.searchsorted(self.ends, self.ends[min(step, self.ends.size - 1)], side="right")) - 1
+        if step >= self.ends.size - 1:
             return None
-        part = self.slices[step]
-        assert part is not None
-        if part.index is None or predictor.whole:
-            prediction = predictor(tokens, masked, part.rows)
+        part = slice(int(self.ends[step]), int(self.ends[step + 1]))
+        some = slice(int(self.parts[step]), int(self.parts[step + 1]))
+        sequences, rows = self.sequences[some], self.rows[part]
+        if sequences.size == self.shape[0] or predictor.whole:
+            prediction = predictor(tokens, masked, rows)
         else:
-            prediction = predictor(tokens[part.index], masked[part.index], part.local)
-        return Choice(step, part.rows, prediction, part.sequences)
+            index = self.index[some]
+            prediction = predictor(tokens[index], masked[index], self.local[part])
+        return Choice(step, rows, prediction, sequences)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,38 +195,33 @@ class ReactivePace(Pace):
     """The choice depends on predictions.
 
     Attributes:
-        schedule: Its size and order. order: The order within a block. block: The block of each position, shape
-        `(batch, length)`. rank: The place of each position in a blind order, if it is one. turns: For a blind size:
-        block and size of each step of each sequence, shape `(batch, steps, 2)`; empty otherwise.
+        schedule: Its size and order. block: The block of each position, shape `(batch, length)`. rank: The place of
+        each position in a blind order, if it is one. turns: For a blind size: block and size of each step of each
+        sequence, shape `(batch, steps, 2)`, zero after its last.
     """
 
     schedule: Schedule
-    order: object
     block: Tensor
     rank: Tensor
-    turns: NDArray[np.int64] | None
+    turns: Tensor | None
 
     @staticmethod
     def of(
-        schedule: Schedule, order: object, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
+        schedule: Schedule, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
     ) -> "ReactivePace":
         block, rank = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        turns = []
+        steps = [sum(stretch.sizes.size for stretch in stretches) for stretches in agenda]
+        turns = np.zeros((len(agenda), max(steps, default=0), 2), dtype=np.int64)
         for sequence, stretches in enumerate(agenda):
-            mine = []
+            start = 0
             for number, stretch in enumerate(stretches):
                 block[sequence, stretch.positions] = number
                 rank[sequence, stretch.positions] = np.arange(stretch.positions.size)
-                mine += [(number, size) for size in stretch.sizes.tolist() if size]
-            turns.append(mine)
-        table = None
-        if isinstance(schedule.size, Blind):
-            table = np.zeros((len(turns), max(map(len, turns), default=0), 2), dtype=np.int64)
-            for sequence, mine in enumerate(turns):
-                table[sequence, : len(mine)] = np.array(mine).reshape(-1, 2)
-        return ReactivePace(
-            schedule, order, torch.from_numpy(block).to(device), torch.from_numpy(rank).to(device), table
-        )
+                stop = start + stretch.sizes.size
+                turns[sequence, start:stop, 0], turns[sequence, start:stop, 1] = number, stretch.sizes
+                start = stop
+        table = torch.from_numpy(turns).to(device) if isinstance(schedule.size, Blind) else None
+        return ReactivePace(schedule, torch.from_numpy(block).to(device), torch.from_numpy(rank).to(device), table)
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         if tokens.numel() == 0:
@@ -250,6 +239,8 @@ class ReactivePace(Pace):
         size = self.schedule.size
         count = size.count(ranking) if isinstance(size, Reactive) else wanted[sequences]
         chosen = ranking.first(count)
+        if chosen.numel() == 0:
+            raise ValueError(f"The size must reveal at least one of the masked positions, which {size!r} did not.")
         length = tokens.shape[1]
         local = rows[chosen]
         whole = sequences[local // length] * length + local % length
@@ -267,13 +258,13 @@ class ReactivePace(Pace):
             return now, now.sum(dim=1)
         if step >= self.turns.shape[1]:
             return torch.zeros_like(masked), torch.zeros_like(masked[:, 0], dtype=torch.int64)
-        turn = torch.from_numpy(self.turns[:, step]).to(masked.device)
+        turn = self.turns[:, step]
         allowed = masked & (self.block == turn[:, :1]) & (turn[:, 1:] > 0)
         return allowed, turn[:, 1]
 
     def _scores(self, sequences: Tensor, rows: Tensor, prediction: Prediction) -> Tensor:
-        if isinstance(self.order, ReactiveOrder):
-            return self.order.score(prediction)
+        if isinstance(self.schedule.within, ReactiveOrder):
+            return self.schedule.within.score(prediction)
         return -self.rank[sequences].flatten()[rows].double()
 
 

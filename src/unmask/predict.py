@@ -114,8 +114,9 @@ class MaskPredictor(ABC):
     Attributes:
         vocab: Number of tokens.
         mask: The token id that stands at masked positions; it is never drawn.
-        whole: True if every call needs all the sequences of the batch, because something is kept for each of them.
-            By default a call is given those sequences that reveal something, and no others.
+        whole: True if every call needs all the sequences of the batch, because something is kept for each of them (a
+            prompt, an attention mask). By default a call is given those sequences that reveal something, and no
+            others.
     """
 
     vocab: int
@@ -160,12 +161,18 @@ class ExactPredictor(MaskPredictor):
 class Logits(MaskPredictor):
     """Any callable that maps token ids to logits `(batch, length, vocab)`, or to an object with `.logits`.
 
-    If the mask is a token of the vocabulary, it is never drawn.
+    Arguments:
+        model: The callable. Where the head can be run apart, `Headed` saves most of the work.
+        vocab: Number of logits of a position.
+        mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
+        whole: True if the model must be given all sequences at every call, because it keeps something for each of
+            them (an attention mask, say).
     """
 
     model: Callable[[Tensor], Any]
     vocab: int
     mask: int
+    whole: bool = False
 
     def __post_init__(self):
         _check_ids(self.vocab, self.mask)
@@ -178,7 +185,9 @@ class Logits(MaskPredictor):
                 f"Argument 'model' must give logits of shape {(*tokens.shape, self.vocab)}, not {tuple(logits.shape)}."
             )
         flat = logits.flatten(0, 1)
-        prediction = Prediction((flat if rows is None else flat[rows],), _same, self.vocab)
+        # The logits are there already: rows are picked a chunk at a time, not all of them copied at once.
+        parts, head = ((flat,), _same) if rows is None else ((rows,), flat.__getitem__)
+        prediction = Prediction(parts, head, self.vocab)
         return _without(prediction, [self.mask]) if self.mask < self.vocab else prediction
 
 
@@ -188,12 +197,17 @@ class Headed(MaskPredictor):
 
     The head runs on the rows asked for and no others: with a vocabulary of 126,464 tokens that is most of the work
     saved.
+
+    Arguments:
+        body, head: The two parts of the model.
+        vocab, mask, whole: As for `Logits`.
     """
 
     body: Callable[[Tensor], Tensor]
     head: Callable[[Tensor], Tensor]
     vocab: int
     mask: int
+    whole: bool = False
 
     def __post_init__(self):
         _check_ids(self.vocab, self.mask)
@@ -272,7 +286,8 @@ class Shifted(Wrapper):
 class Guided(Wrapper):
     """Classifier-free guidance: `logits = conditional + scale (conditional − free)`.
 
-    The free prediction sees the same tokens with the positions in `prompt` masked.
+    The free prediction sees the same tokens with the positions in `prompt` masked: each evaluation is two of the
+    model.
 
     Arguments:
         predictor: The model.
@@ -355,6 +370,9 @@ def _precise(logits: Tensor) -> Tensor:
 
 
 def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
+    if not ids:
+        return prediction
+
     def head(*parts: Tensor) -> Tensor:
         logits = prediction.head(*parts)
         return logits.index_fill(-1, _index(tuple(ids), logits.device), -torch.inf)
@@ -364,8 +382,9 @@ def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
 
 @lru_cache(maxsize=64)
 def _index(ids: tuple[int, ...], device: torch.device) -> Tensor:
-    """Token ids on the device, moved there once: a copy at every step would make the loop wait for it."""
-    return torch.tensor(ids, dtype=torch.int64, device=device)
+    """Token ids on the device, written there once and without a copy from the host: the loop would wait for it."""
+    with torch.inference_mode(False):  # what is kept must be usable in training too
+        return torch.cat([torch.full((1,), token, dtype=torch.int64, device=device) for token in ids])
 
 
 def _check_ids(vocab: int, mask: int) -> None:

@@ -26,7 +26,7 @@ from unmask.draw import Categorical, Draw
 from unmask.pace import Pace, pace_for
 from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
-from unmask.trace import GIVEN, PADDED, Trace
+from unmask.trace import GIVEN, OPEN, PADDED, Trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class State:
         uniform: One number in `[0, 1)` for each position, used when that position is drawn.
         pace: The rest of the plan: which positions come at which step.
         step: Steps taken so far.
-        revealed: The step at which each position was revealed; `GIVEN` if it was never masked.
+        revealed: The step at which each position was revealed; `GIVEN` if it was not, `PADDED` after an early stop.
         log_probability: Log-probability of each revealed token under the prediction it was drawn from.
-        evaluations: Predictor evaluations in which each sequence took part, shape `(batch,)`.
+        evaluations: Predictor evaluations that revealed something of each sequence, shape `(batch,)`.
         calls: Predictor calls.
         seeds: The seed of each sequence.
     """
@@ -57,6 +57,19 @@ class State:
     calls: int
     seeds: tuple[int, ...]
 
+    def trace(self) -> Trace:
+        """The record of all steps so far, on the CPU.
+
+        Raises:
+            ValueError: if a prediction on the way was not a number. Nothing earlier says so: a check at every step
+                would make the loop wait for the device.
+        """
+        score = self.log_probability.cpu()
+        if bool(torch.isnan(score).any()):
+            raise ValueError("The predictor gave logits that are not numbers, or excluded every token of a position.")
+        revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
+        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
+
 
 @dataclass(frozen=True, eq=False)
 class Step:
@@ -66,7 +79,7 @@ class Step:
         index: Number of the step, from 0.
         rows: Flat indices of the positions revealed.
         tokens: The tokens they were given.
-        log_probability: Their log-probabilities.
+        log_probability: Their log-probabilities; not a number where the prediction was none.
     """
 
     index: int
@@ -77,10 +90,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Stop:
-    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`."""
+    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
+
+    What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
+    """
 
     end: int
     pad: int
+
+    def __post_init__(self):
+        check.integer("end", self.end, least=0)
+        check.integer("pad", self.pad, least=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +128,16 @@ class Sampler:
     draw: Draw = field(default_factory=Categorical)
     stop: Stop | None = None
 
+    def __post_init__(self):
+        if not isinstance(self.predictor, MaskPredictor):
+            raise TypeError(
+                f"Argument 'predictor' must be a mask predictor, not {type(self.predictor).__name__}. "
+                f"Wrap a model that gives logits in unmask.predict.Logits."
+            )
+        for name, value, kind in (("schedule", self.schedule, Schedule), ("draw", self.draw, Draw)):
+            if not isinstance(value, kind):
+                raise TypeError(f"Argument '{name}' must be a {kind.__name__}, not {value!r}.")
+
     def init(
         self,
         start: tuple[int, int] | Tensor,
@@ -125,7 +155,7 @@ class Sampler:
             device: Where to run; by default where the token ids are.
         """
         tokens, hidden = _start(start, masked, self.predictor, device)
-        seeds = _seeds(rng, tokens.shape[0])
+        seeds = seeds_of(rng, tokens.shape[0])
         sources = [np.random.default_rng(seed) for seed in seeds]
         length = tokens.shape[1]
         # The uniform numbers come first, so that they are the same under every schedule.
@@ -205,12 +235,7 @@ class Sampler:
                 advance(step.rows.numel())
                 if watch is not None:
                     watch(state, step)
-        if bool(torch.isnan(state.log_probability).any()):
-            # Checked once, at the end: a check at every step would make the loop wait for the device.
-            raise ValueError("The predictor gave logits that are not numbers, or excluded every token of a position.")
-        return Trace.of(
-            state.tokens, state.revealed, state.log_probability, state.evaluations, state.calls, state.seeds
-        )
+        return state.trace()
 
 
 @contextmanager
@@ -253,7 +278,8 @@ def _start(
     return tokens, torch.ones_like(tokens, dtype=torch.bool)
 
 
-def _seeds(rng: torch.Generator | Sequence[int], batch: int) -> tuple[int, ...]:
+def seeds_of(rng: torch.Generator | Sequence[int], batch: int) -> tuple[int, ...]:
+    """A seed for each of `batch` sequences: drawn from a generator, or the given ones."""
     if isinstance(rng, torch.Generator):
         drawn = torch.randint(2**62, (batch,), generator=rng, device=rng.device)
         return tuple(int(seed) for seed in drawn.tolist())

@@ -37,6 +37,8 @@ ORDERS: dict[str, type] = {
 }  # fmt: skip
 GAUGES: dict[str, Callable] = {"tc": gauge.tc, "dtc": gauge.dtc, "min": gauge.both, "sum": gauge.total}
 
+Within = order.BlindOrder | order.ReactiveOrder
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -55,19 +57,23 @@ class Schedule:
     """
 
     size: size.Blind | size.Reactive
-    order: order.Order
+    order: order.BlindOrder | order.ReactiveOrder | order.Blocks
 
     def __post_init__(self):
         if not isinstance(self.size, size.Blind | size.Reactive):
             raise TypeError(f"Argument 'size' must be a size of unmask.size, not {self.size!r}.")
-        if not isinstance(self.order, order.Order):
+        if not isinstance(self.order, order.BlindOrder | order.ReactiveOrder | order.Blocks):
             raise TypeError(f"Argument 'order' must be an order of unmask.order, not {self.order!r}.")
+
+    @property
+    def within(self) -> Within:
+        """The order within a block, or within the whole sequence if there are none."""
+        return self.order.order if isinstance(self.order, order.Blocks) else self.order
 
     @property
     def blind(self) -> bool:
         """True if no part looks at predictions, so that everything but the tokens is decided beforehand."""
-        inner = self.order.order if isinstance(self.order, order.Blocks) else self.order
-        return isinstance(self.size, size.Blind) and isinstance(inner, order.BlindOrder)
+        return isinstance(self.size, size.Blind) and isinstance(self.within, order.BlindOrder)
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""

@@ -1,7 +1,7 @@
 """The record of a run: what evaluation, plots, the command line and the page read.
 
 For every position it says which token it holds, at which step it was revealed and with what log-probability; for every
-sequence, how many evaluations it took part in.
+sequence, how many evaluations it took.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +14,7 @@ from unmask.backend import Tensor, torch
 
 GIVEN = -1  # the step of a position that was not masked
 PADDED = -2  # the step of a position filled with padding after an early stop
+OPEN = -3  # the step of a position that is still masked, in the record of an unfinished run
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +23,10 @@ class Trace:
 
     Attributes:
         tokens: Token ids, shape `(batch, length)`.
-        revealed: The step at which each position was revealed, from 0; `GIVEN` or `PADDED` otherwise.
+        revealed: The step at which each position was revealed, from 0; `GIVEN`, `PADDED` or `OPEN` otherwise. A
+            sequence's steps are counted by what it reveals: a size of zero is no step.
         log_probability: Log-probability at reveal under the prediction, in float64; 0 where nothing was drawn.
-        evaluations: Evaluations each sequence took part in, shape `(batch,)`.
+        evaluations: Evaluations that revealed something of each sequence, shape `(batch,)`.
         calls: Predictor calls for the whole batch.
         seeds: The seed of each sequence; `Sampler.run(…, rng=[seed])` repeats it.
     """
@@ -36,28 +38,16 @@ class Trace:
     calls: int
     seeds: tuple[int, ...]
 
-    @classmethod
-    def of(
-        cls,
-        tokens: Tensor,
-        revealed: Tensor,
-        log_probability: Tensor,
-        evaluations: np.ndarray,
-        calls: int,
-        seeds: tuple[int, ...],
-    ) -> "Trace":
-        return cls(tokens.cpu(), revealed.cpu(), log_probability.cpu(), evaluations, calls, seeds)
-
     @property
     def steps(self) -> int:
         """Number of steps of the longest sequence."""
-        return int(self.revealed.max()) + 1 if self.revealed.numel() else 0
+        return max(int(self.revealed.max()) + 1, 0) if self.revealed.numel() else 0
 
     @property
     def sizes(self) -> Tensor:
         """How many positions each step revealed, shape `(batch, steps)`."""
-        step = torch.arange(max(self.steps, 0))
-        return (self.revealed[:, :, None] == step).sum(dim=1)
+        counts = torch.zeros((self.revealed.shape[0], self.steps - OPEN), dtype=torch.int64)
+        return counts.scatter_add_(1, self.revealed - OPEN, torch.ones_like(self.revealed))[:, -OPEN:]
 
     @property
     def nll(self) -> Tensor:
@@ -77,12 +67,18 @@ class Trace:
             decode: Maps a list of token ids to text.
             blank: Stands for a masked position.
         """
+        drawn = (self.revealed != OPEN).tolist()
+        words = [
+            [decode([token]) if known else blank for token, known in zip(row, mask, strict=True)]
+            for row, mask in zip(self.tokens.tolist(), drawn, strict=True)
+        ]
         for step in range(-1, self.steps):
-            # Padding appears with the last frame: when it was written is not recorded.
-            shown = (self.revealed <= step) & ((self.revealed != PADDED) | (step == self.steps - 1))
+            shown = (self.revealed <= step) & (self.revealed >= GIVEN)
+            if step == self.steps - 1:  # when padding was written is not recorded
+                shown |= self.revealed == PADDED
             yield [
-                "".join(decode([token]) if visible else blank for token, visible in zip(row, mask, strict=True))
-                for row, mask in zip(self.tokens.tolist(), shown.tolist(), strict=True)
+                "".join(word if visible else blank for word, visible in zip(row, mask, strict=True))
+                for row, mask in zip(words, shown.tolist(), strict=True)
             ]
 
     def to_json(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Every size and order of this library has that property; a rule that looks at the
 offered.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,7 @@ from unmask.distribution.base import Distribution
 from unmask.draw import Replay
 from unmask.evaluate.exact import Estimate
 from unmask.predict import ExactPredictor, MaskPredictor
-from unmask.sample import Sampler
+from unmask.sample import Sampler, seeds_of
 from unmask.schedule import Schedule
 
 
@@ -46,8 +47,9 @@ class Replayed:
 
     @property
     def per_token(self) -> Estimate:
-        """Mean nats per token, with the standard error over texts."""
-        return Estimate.of((self.nll / self.revealed).numpy())
+        """Mean over texts of their nats per scored token, with its standard error; texts without any do not count."""
+        scored = self.revealed > 0
+        return Estimate.of((self.nll[scored] / self.revealed[scored]).numpy())
 
     @property
     def mean_evaluations(self) -> float:
@@ -59,23 +61,36 @@ def replay(
     schedule: Schedule,
     tokens: Tensor,
     *,
-    rng: torch.Generator,
+    rng: torch.Generator | Sequence[int],
     masked: Tensor | None = None,
     batch: int = 64,
 ) -> Replayed:
     """Score texts exactly under the sampler with this predictor and schedule.
 
     Arguments:
-        predictor: The model. schedule: Any schedule of the library. tokens: Texts, shape `(count, length)`. rng:
-        Seeds the sizes and orders, one seed per text; use the same seed to compare schedules on common randomness.
-        masked: Positions to score, of the same shape; all by default. The others are given. batch: Texts evaluated at
-        once.
+        predictor: The model.
+        schedule: Any schedule of the library.
+        tokens: Texts, shape `(count, length)`, on the device of the model.
+        rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
+            schedules on common randomness.
+        masked: Positions to score, of the same shape; all by default. The others are given.
+        batch: Texts evaluated at once.
     """
     batch = check.integer("batch", batch, least=1)
+    if tokens.ndim != 2 or tokens.shape[0] == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
+        raise ValueError(
+            f"Argument 'tokens' must hold token ids of shape (count, length), at least one text, "
+            f"not {tokens.dtype} of shape {tuple(tokens.shape)}."
+        )
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
         raise ValueError(f"Argument 'tokens' must hold token ids from 0 to {predictor.vocab - 1}.")
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked
-    seeds = torch.randint(2**62, (tokens.shape[0],), generator=rng, device=rng.device).tolist()
+    if hidden.dtype != torch.bool or hidden.shape != tokens.shape:
+        raise ValueError(
+            f"Argument 'masked' must hold booleans of shape {tuple(tokens.shape)}, "
+            f"not {hidden.dtype} of shape {tuple(hidden.shape)}."
+        )
+    seeds = seeds_of(rng, tokens.shape[0])
     nll, evaluations = [], []
     for start in range(0, tokens.shape[0], batch):
         part = slice(start, start + batch)
