@@ -12,7 +12,8 @@ memory of
                   run from all masked to none
     published     head on all positions, float64 noise over everything, one loop per row: how it is commonly written
 
-as ratios to the floor. The blind loop also runs under torch's synchronisation check, which raises at any wait.
+as ratios to the floor. The blind loop also runs under torch's synchronisation check, which raises at any wait: with all
+masked, and with prompts of different lengths for a model whose mask is a token of its vocabulary.
 """
 
 import argparse
@@ -131,12 +132,18 @@ def measure(name: str) -> dict:
 
     rows["blind"] = whole_run(Schedule(size.Even(steps), order.Random()))
     rows["blind minimax"] = whole_run(Schedule(size.Universal(steps), order.Spread()))
-    sampler = Sampler(predictor, Schedule(size.Even(steps), order.Random()))
-    state = sampler.init((batch, length), rng=list(range(batch)), device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
-    for _ in sampler.steps(state):
-        pass
-    torch.cuda.set_sync_debug_mode("default")
+    prompts = torch.arange(length, device="cuda") < length // (batch + 1) * torch.arange(batch, device="cuda")[:, None]
+    inside = Headed(body, head, vocab, vocab - 1)
+    for model, start in (
+        (predictor, (batch, length)),
+        (inside, torch.full_like(mixed, vocab - 1).masked_fill(prompts, 0)),
+    ):
+        sampler = Sampler(model, Schedule(size.Even(steps), order.Random()))
+        state = sampler.init(start, rng=list(range(batch)), device="cuda")
+        torch.cuda.set_sync_debug_mode("error")
+        for _ in sampler.steps(state):
+            pass
+        torch.cuda.set_sync_debug_mode("default")
     for label, kind in (("confidence", order.Confidence()), ("entropy", order.Entropy()), ("margin", order.Margin())):
         rows[label] = whole_run(Schedule(size.Even(steps), kind))
     half = mixed.masked_fill(torch.rand(mixed.shape, device="cuda") < 0.5, vocab)
