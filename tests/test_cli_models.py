@@ -258,9 +258,11 @@ def test_the_reference_can_be_left_out_and_the_text_fits_a_narrow_terminal(place
     record = answer(*line, "--no-reference")
     assert record["reference"] is None
     assert all(row["excess"] is row["excess_error"] is None for row in record["rows"])
-    text = run(*line)
-    assert text.exit_code == 0
-    assert max(map(len, text.stdout.splitlines())) <= 80
+    wide = ("evaluate", *source(place), "--order confidence,left-to-right --size entropy-bound:0.5 --texts 3")
+    for shown in (run(*line), run(*wide, "--calibration", place / "c.json")):
+        assert shown.exit_code == 0
+        assert max(map(len, shown.stdout.splitlines())) <= 80
+        assert "…" not in shown.stdout
 
 
 def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):

@@ -186,8 +186,9 @@ def _print(
 ) -> None:
     screen = terminal()
     screen.print(f"[bold]Cost of {len(rows)} schedules on {texts} sequences of {model.length} tokens[/bold]")
-    table = Table("order", "size", box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("steps", "bits/token", "over best", "excess", *(["predicted"] if predicted else [])):
+    table = Table("order", "size", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    # One of the two, so that a row fits a narrow terminal; JSON and CSV have both.
+    for heading in ("steps", "bits", "over best", "predicted" if predicted else "excess"):
         table.add_column(heading, justify="right")
     least = min(row["nll"] for row in rows)
     bit = math.log(2)
@@ -195,22 +196,14 @@ def _print(
         steps = str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"
         bits = f"{row['bits_per_token']:.3f}"
         over = "" if row["nll"] == least else f"{row['difference'] / bit:.3f} ± {row['difference_error'] / bit:.3f}"
-        excess = "" if row["excess"] is None else f"{row['excess']:.1f} ± {row['excess_error']:.1f}"
-        cells = [
-            row["order"],
-            row["size"],
-            steps,
-            f"[bold]{bits}[/bold]" if row["nll"] == least else bits,
-            over,
-            excess,
-        ]
+        last = "" if row["excess"] is None else f"{row['excess']:.1f} ± {row['excess_error']:.1f}"
         if predicted:
-            cells.append("" if row["predicted"] is None else f"{row['predicted'] / bit:.3f}")
-        table.add_row(*cells)
+            last = "" if row["predicted"] is None else f"{row['predicted'] / bit:.3f}"
+        bits = f"[bold]{bits}[/bold]" if row["nll"] == least else bits
+        table.add_row(row["order"], row["size"], steps, bits, over, last)
     screen.print(table)
     if base is not None:
         bits, error = base["nll"] / model.length / bit, base["standard_error"] / model.length / bit
-        screen.print(
-            f"One by one in random order: {bits:.3f} ± {error:.3f} bits per token; excess: nats per sequence above it."
-        )
-    screen.print("[dim]± one standard error over texts; differences are paired[/dim]")
+        screen.print(f"One by one in random order: {bits:.3f} ± {error:.3f} bits per token.")
+    screen.print("[dim]bits per token; excess in nats per sequence above one by one in random order;[/dim]")
+    screen.print("[dim]± one standard error over texts, differences paired[/dim]")

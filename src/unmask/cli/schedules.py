@@ -21,7 +21,7 @@ BLIND: dict[str, order.BlindOrder] = {
     "left-to-right": order.LeftToRight(),
     "dilated": order.Dilated(),
 }
-ORDERS: dict[str, order.Order] = {
+ORDERS: dict[str, order.BlindOrder | order.ReactiveOrder] = {
     **BLIND,
     "confidence": order.Confidence(),
     "margin": order.Margin(),
@@ -59,7 +59,7 @@ ORDER, SIZE = _Order(), _Size()
 ORDER_LIST, SIZE_LIST = Listed(ORDER), Listed(SIZE)
 
 
-def order_named(name: str) -> order.Order:
+def order_named(name: str) -> order.BlindOrder | order.ReactiveOrder:
     """The order of that name; `comb-16` is a comb of 16 segments."""
     if comb := re.fullmatch(r"comb-([0-9]+)", name):
         return order.Comb(int(comb[1]))
