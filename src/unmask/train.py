@@ -185,8 +185,9 @@ def train(
     if share * world != recipe.batch:
         raise ValueError(f"Argument 'batch' must be a multiple of the {world} processes, not {recipe.batch}.")
     device = torch.device(device)
-    torch.manual_seed(recipe.seed)
-    model = Transformer(config).to(device)
+    with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
+        torch.manual_seed(recipe.seed)
+        model = Transformer(config).to(device)
     average = Transformer(config).to(device)
     average.load_state_dict(model.state_dict())
     optimiser = _optimiser(model, recipe)
