@@ -113,9 +113,10 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     A token of probability zero is never returned.
     """
     count, vocab = logits.shape
-    weight = (logits - logits.amax(dim=-1, keepdim=True)).exp_()
-    if padding := -vocab % _BLOCK:
-        weight = torch.nn.functional.pad(weight, (0, padding))
+    # Whole blocks from the start: padding afterwards would copy all of it once more.
+    weight = logits.new_empty((count, vocab + -vocab % _BLOCK))
+    torch.sub(logits, logits.amax(dim=-1, keepdim=True), out=weight[:, :vocab]).exp_()
+    weight[:, vocab:] = 0.0
     blocks = weight.view(count, -1, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
