@@ -116,7 +116,7 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     # Whole blocks from the start: padding afterwards would copy all of it once more.
     weight = logits.new_empty((count, vocab + -vocab % _BLOCK))
     torch.sub(logits, logits.amax(dim=-1, keepdim=True), out=weight[:, :vocab]).exp_()
-    weight[:, vocab:] = 0.0
+    weight[:, vocab:].zero_()
     blocks = weight.view(count, -1, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
