@@ -26,7 +26,8 @@ build: .venv/ready     ## wheel and source distribution, into dist/
 	$(BIN)/python -m build
 
 clean:                 ## remove everything that the other targets made
-	rm -rf .venv dist figures .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist figures unmask-demo.png .pytest_cache .ruff_cache .hypothesis
+	find src tests experiments benchmarks -name __pycache__ -type d -exec rm -rf {} +
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

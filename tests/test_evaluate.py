@@ -10,11 +10,11 @@ from unmask import gauge, size
 from unmask.curve import Curve
 from unmask.distribution import Markov, Parity, ReedSolomon
 from unmask.evaluate import (
+    conditional_kl,
     expected_kl,
     expected_nll,
     fewest_steps,
     fewest_steps_guaranteed,
-    likelihoods,
     sampled_kl,
 )
 
@@ -77,9 +77,9 @@ def test_monte_carlo_agrees_with_exact(family):
         assert abs(estimate.mean - expected_kl(schedule, curve)) <= 5 * estimate.standard_error + 1e-9
 
 
-def test_likelihoods_refuse_sizes_of_another_length():
+def test_sizes_of_another_length_are_refused():
     with pytest.raises(ValueError, match="must sum to the length 4"):
-        likelihoods([[2, 3]], Parity(4).curve())
+        conditional_kl([[2, 3]], Parity(4).curve())
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -103,3 +103,16 @@ def test_even_sizes_beat_the_papers_schemes_on_a_smooth_curve():
     even = expected_kl(size.Even(16), curve)
     assert even < expected_kl(size.TC(16), curve)
     assert even < expected_kl(size.DTC(16), curve)
+
+
+@given(curves, st.integers(1, 12), st.integers(0, 2**32))
+def test_the_error_given_the_sizes_is_that_of_explicit_sizes(curve, steps, seed):
+    sizes = size.TC(min(steps, curve.length)).draw(curve.length, rng=np.random.default_rng(seed))[0]
+    expected = expected_kl(size.Explicit(sizes), curve)
+    assert conditional_kl(sizes, curve)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_draws_that_all_miss_a_rare_error_estimate_exactly_zero():
+    curve = ReedSolomon(2000, 1999, 2048).curve()
+    (estimate,) = sampled_kl(size.TC(1500), [curve], 3, rng=np.random.default_rng(0))
+    assert (estimate.mean, estimate.standard_error) == (0.0, 0.0)

@@ -14,7 +14,7 @@ from families import FAMILIES, MINIMAX
 from unmask import gauge, size
 from unmask.curve import Curve
 from unmask.distribution import ReedSolomon
-from unmask.evaluate import expected_kl, likelihoods
+from unmask.evaluate import conditional_kl, expected_kl
 from unmask.size.minimax import solve
 from unmask.size.systematic import Systematic
 
@@ -276,7 +276,7 @@ def test_stratified_batches_vary_less():
     schedule, curve = size.Minimax(8, gauge.dtc), ReedSolomon(64, 20, 64).curve()
     rng = np.random.default_rng(3)
     spread = [
-        np.std([likelihoods(draw(64, rng=rng, count=16), curve).mean() for _ in range(300)])
+        np.std([conditional_kl(draw(64, rng=rng, count=16), curve).mean() for _ in range(300)])
         for draw in (schedule.draw_stratified, schedule.draw)
     ]
     assert spread[0] < 0.5 * spread[1]

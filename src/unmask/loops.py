@@ -12,8 +12,11 @@ else:
         from numba import njit
 
         def compiled(function):
-            """Compile a function of arrays and numbers, once for all processes."""
-            return njit(cache=True)(function)
+            """Compile a function of arrays and numbers, once for all processes where there is a place to keep it."""
+            try:
+                return njit(cache=True)(function)
+            except RuntimeError:  # neither the package nor the home folder can be written
+                return njit(function)
 
     except ModuleNotFoundError:
 

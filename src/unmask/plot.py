@@ -87,7 +87,7 @@ def line(name: str) -> dict[str, Any]:
 
 def paper_figure(figure: reproduce.Figure, paths: Sequence[Path]) -> None:
     """Draw a figure of the paper, once per path; the suffix of a path decides the format."""
-    with sheet(len(figure.panels), (10.5, 4.6), paths) as axes:
+    with sheet(len(figure.panels), (10.5, 4.6), paths, legend_columns=3) as axes:
         for panel, ax in zip(figure.panels, axes, strict=True):
             if panel.axis == "iteration":
                 _draw_sizes(panel, ax)

@@ -100,7 +100,7 @@ DISTRIBUTIONS: dict[str, Recipe] = {
     "markov": Recipe(
         "a chain that keeps its token with probability STAY",
         ("length", "alphabet", "stay"),
-        lambda rng, length, alphabet, stay: Markov.sticky(alphabet, stay, length),
+        lambda rng, length, alphabet, stay: Markov.sticky(check.integer("alphabet", alphabet, least=2), stay, length),
     ),
     "mixture": Recipe(
         "a coin whose bias is BIAS or 1 - BIAS, one or the other for all tokens",

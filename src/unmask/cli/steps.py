@@ -218,8 +218,8 @@ def _advice(
     measured: list[dict[str, Any]],
 ) -> str:
     row = min(guaranteed, key=lambda row: row["exact"])
-    if row["exact"] == length:
-        advice = f"No guarantee below {length} steps: at this target, reveal one token at a time."
+    if row["exact"] == length > 1:
+        advice = f"No schedule of fewer than {length} steps can promise this target: reveal one token at a time."
     else:
         data_with = f"every distribution with {_known(tc, dtc)}"
         advice = f"Take '{row['size']}' with {row['exact']} steps: {_nats(target)} or less for {data_with}."

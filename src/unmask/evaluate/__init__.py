@@ -7,28 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 from unmask.evaluate.exact import (
     Estimate,
+    conditional_kl,
     expected_kl,
     expected_nll,
     fewest_steps,
     fewest_steps_guaranteed,
-    likelihoods,
     sampled_kl,
     tradeoff,
 )
 
 if TYPE_CHECKING:
-    from unmask.evaluate.texts import Replayed, replay, replayed_kl
+    from unmask.evaluate.texts import Replayed as Replayed
+    from unmask.evaluate.texts import replay as replay
+    from unmask.evaluate.texts import replayed_kl as replayed_kl
 
 __all__ = [
     "Estimate",
-    "Replayed",
+    "conditional_kl",
     "expected_kl",
     "expected_nll",
     "fewest_steps",
     "fewest_steps_guaranteed",
-    "likelihoods",
-    "replay",
-    "replayed_kl",
     "sampled_kl",
     "tradeoff",
 ]

@@ -89,27 +89,36 @@ def sampled_kl(
         sizes = size.draw(length, rng=rng, count=min(rows, draws - start))
         stop = start + sizes.shape[0]
         for index, curve in enumerate(curves):
-            values[index, start:stop] = likelihoods(sizes, curve) - curve.entropy
+            values[index, start:stop] = conditional_kl(sizes, curve)
         progress(stop - start)
     return [Estimate.of(row) for row in values]
 
 
-def likelihoods(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
-    """`Σ_k s_k ℓ(N_{k−1})` of each row of `sizes`, shape `(count, steps)`."""
+def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
+    """The divergence given the sizes, `Σ_i d_i (N_{k(i)} − i)`, for each row of `sizes`, shape `(count, steps)`.
+
+    Example:
+        >>> conditional_kl([[2, 2], [3, 1]], Curve([1.0, 1.0, 1.0, 0.0]))  # a code of three free tokens
+        array([1., 0.])
+    """
     sizes = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
     if np.any(sizes.sum(axis=1) != curve.length):
         raise ValueError(f"Argument 'sizes' must sum to the length {curve.length} of the curve in every row.")
-    return _likelihoods(sizes, np.append(curve.loss, 0.0))
+    ranks = np.nonzero(curve.drops)[0]
+    return _conditional_kl(sizes, ranks + 1, curve.drops[ranks])
 
 
 @compiled
-def _likelihoods(sizes, loss):
+def _conditional_kl(sizes, ranks, drops):
+    """Only positive terms are added, so that a schedule which makes no error gets exactly zero."""
     result = np.zeros(sizes.shape[0])
     for row in range(sizes.shape[0]):
-        revealed = 0
+        end, index = 0, 0
         for step in range(sizes.shape[1]):
-            result[row] += sizes[row, step] * loss[revealed]
-            revealed += sizes[row, step]
+            end += sizes[row, step]
+            while index < ranks.size and ranks[index] <= end:
+                result[row] += drops[index] * (end - ranks[index])
+                index += 1
     return result
 
 
