@@ -179,7 +179,7 @@ def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
         ),
         (
             f"expect {CHAIN} --steps 4 --size tc --estimate-curve 3",
-            "Argument 'estimate_curve' must be at least 4, not 3",
+            "Argument 'estimate-curve' must be at least 4, not 3",
         ),
     ],
 )

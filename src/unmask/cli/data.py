@@ -83,7 +83,7 @@ def read(
     record = {"name": distribution, **described}
     if estimate_curve is None:
         return Data(_exact(law), title, record)
-    return _estimated(law, check.integer("estimate_curve", estimate_curve, least=4), title, record, rng)
+    return _estimated(law, check.integer("estimate-curve", estimate_curve, least=4), title, record, rng)
 
 
 def required_length(length: int | None) -> int:

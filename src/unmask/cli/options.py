@@ -60,6 +60,8 @@ class _SizeName(click.ParamType):
         self.names = tuple(names)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if "," in str(value) and param is not None and not isinstance(param.type, Listed):
+            raise ValueError(f"Argument 'size' must be one name here, not '{value}'.")
         return check.known("size", value, self.names)
 
 

@@ -61,6 +61,9 @@ class Minimax(Systematic):
                 f"{type(self.gauge).__name__}. Numbers of your own become one by unmask.gauge.Vector."
             )
 
+    def __repr__(self) -> str:
+        return f"Minimax(steps={self.steps}, gauge={getattr(self.gauge, '__name__', self.gauge)})"
+
     def factor(self, length: int) -> float:
         """The smallest `c` with `r_i ≤ c g_i` that any schedule with these steps can reach."""
         steps, length = check.steps_and_length(self.steps, length)
