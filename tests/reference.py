@@ -86,6 +86,22 @@ def stirling_first_kind(n):
     return row
 
 
+def stirling_dtc(length, digits=60):
+    """`f_dtc(K, L)` for all `1 ≤ K ≤ L ≤ length`: `Σ_{l<L} q(l)/(l+1) / q(L)` with `q(l) = c(l, K)/l!`."""
+    with localcontext() as context:
+        context.prec = digits
+        result = {}
+        below = [Decimal(1)] + [Decimal(0)] * length  # c(l, K−1)/l!
+        for k in range(1, length + 1):
+            q, total = [Decimal(0)] * (length + 1), Decimal(0)
+            for m in range(k, length + 1):
+                q[m] = (below[m - 1] + (m - 1) * q[m - 1]) / m
+                result[k, m] = total / q[m]
+                total += q[m] / (m + 1)
+            below = q
+        return result
+
+
 def law_moments(law, length, steps):
     """Cut probabilities, mean sizes and overhang of an enumerated law of sizes."""
     cut, mean, overhang = [0.0] * (length - 1), [0.0] * steps, [0.0] * (length - 1)

@@ -14,6 +14,7 @@ from reference import (
     paper_dtc,
     paper_size_law,
     paper_tc,
+    stirling_dtc,
     stirling_first_kind,
 )
 from unmask import size
@@ -26,24 +27,26 @@ def relative(value, reference):
     return abs(value / reference - 1) if reference else abs(value)
 
 
-def test_f_tc_matches_the_60_digit_reference_to_1e12_for_all_steps_up_to_length_300():
-    table = paper_tc(300)
-    for steps in range(1, 301):
-        reference = float(table[steps, 300])
-        assert relative(size.tc_scheme(300).coefficient(steps), reference) < 1e-12
-        assert relative(size.TC(steps).coefficient(300), reference) < 1e-12
-    for (steps, length), value in table.items():
-        if length <= 40 or steps in (2, length // 2, length - 1):
-            assert relative(size.tc_scheme(length).coefficient(steps), float(value)) < 1e-12
+def test_f_tc_matches_the_60_digit_reference_to_1e12_for_every_length_up_to_300_and_all_steps():
+    for (steps, length), value in paper_tc(300).items():
+        assert relative(size.tc_scheme(length).coefficient(steps), float(value)) < 1e-12
+        if length % 25 == 0:
+            assert relative(size.TC(steps).coefficient(length), float(value)) < 1e-12
+
+
+def test_f_dtc_matches_the_60_digit_reference_to_1e12_for_every_length_up_to_300_and_all_steps():
+    """By Stirling numbers, which the next test compares with the paper's recursion."""
+    for (steps, length), value in stirling_dtc(300).items():
+        assert relative(size.dtc_scheme(length).coefficient(steps), float(value)) < 1e-12
+        if length % 25 == 0:
+            assert relative(size.DTC(steps).coefficient(length), float(value)) < 1e-12
 
 
 @pytest.mark.parametrize("length", [2, 3, 5, 10, 37, 100, 300])
-def test_f_dtc_matches_the_60_digit_reference_to_1e12_for_all_steps(length):
-    table = paper_dtc(length)
+def test_f_dtc_by_stirling_numbers_is_that_of_the_papers_recursion(length):
+    by_paper, by_numbers = paper_dtc(length), stirling_dtc(length)
     for steps in range(1, length + 1):
-        reference = float(table[steps, length])
-        assert relative(size.dtc_scheme(length).coefficient(steps), reference) < 1e-12
-        assert relative(size.DTC(steps).coefficient(length), reference) < 1e-12
+        assert relative(float(by_numbers[steps, length]), float(by_paper[steps, length])) < 1e-14
 
 
 def test_the_papers_own_update_loses_digits_that_the_martingale_form_keeps():
