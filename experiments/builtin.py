@@ -10,7 +10,7 @@ of 16 to 64 steps visits, mixed evenly with uniform ones: the paper's objective 
 import argparse
 import lzma
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,27 +20,15 @@ from unmask import nn, order, size
 from unmask.evaluate.texts import replay
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Store
-from unmask.train import Masks, Recipe, ScheduleMasks, UniformMasks, train
+from unmask.train import MixedMasks, Recipe, ScheduleMasks, UniformMasks, train
 
 ALPHABET = Alphabet("abcdefghijklmnopqrstuvwxyz ")
 LENGTH = 256
 TRAIN, VALID = 70_000_000, 71_000_000
 
 
-@dataclass(frozen=True)
-class Mixed(Masks):
-    """Half of each batch from uniform levels, the rest from combs of several numbers of steps."""
-
-    steps: tuple[int, ...] = (16, 32, 64)
-
-    def draw(self, batch, length, *, rng):
-        half = batch // 2
-        rest = np.array_split(np.arange(batch - half), len(self.steps))
-        parts = [UniformMasks().draw(half, length, rng=rng)]
-        for steps, share in zip(self.steps, rest, strict=True):
-            comb = ScheduleMasks(Schedule(size.Even(steps), order.Comb()))
-            parts.append(comb.draw(share.size, length, rng=rng))
-        return np.concatenate(parts)
+COMBS = [ScheduleMasks(Schedule(size.Even(steps), order.Comb())) for steps in (16, 32, 64)]
+MASKS = {"uniform": UniformMasks(), "comb": MixedMasks((*[UniformMasks()] * 3, *COMBS))}
 
 
 def read(path: Path) -> str:
@@ -56,7 +44,7 @@ def main():
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--minutes", type=float)
-    parser.add_argument("--masks", choices=["uniform", "comb"], default="uniform")
+    parser.add_argument("--masks", choices=MASKS, default="uniform")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda":
@@ -72,7 +60,7 @@ def main():
         config,
         store,
         recipe,
-        masks=Mixed() if options.masks == "comb" else UniformMasks(),
+        masks=MASKS[options.masks],
         folder=options.folder,
         device=device,
         minutes=options.minutes,

@@ -11,13 +11,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 
 # A module imports only from its own level or below.
 LEVELS = {
-    "backend": 0, "check": 0, "loops": 0,
+    "atomic": 0, "backend": 0, "check": 0, "loops": 0,
     "curve": 1, "information": 1, "distribution": 1,
-    "gauge": 2, "files": 2, "size": 2, "sets": 2,
-    "order": 2,
-    "bounds": 3, "law": 3, "schedule": 3,
-    "predict": 3, "draw": 3, "trace": 3,
-    "pace": 4, "nn": 4, "text": 2,
+    "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2,
+    "bounds": 3, "law": 3, "schedule": 3, "predict": 3, "draw": 3, "trace": 3,
+    "pace": 4, "nn": 4,
     "sample": 5, "train": 5, "calibrate": 5,
     "evaluate": 6, "models": 6, "advise": 6,
     "objective": 7,

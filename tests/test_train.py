@@ -112,6 +112,16 @@ def test_schedule_masks_of_a_comb_leave_teeth_masked():
     assert np.all(np.isin(masked.sum(axis=1), [4, 8, 12, 16]))
 
 
+def test_schedule_masks_of_blocks_fill_one_block_before_the_next():
+    """A masked position in a block means that all later blocks are masked throughout."""
+    schedule = Schedule(size.Even(2), order.Blocks(order.Random(), 4))
+    masked = ScheduleMasks(schedule).draw(200, 12, rng=np.random.default_rng(4))
+    blocks = masked.reshape(200, 3, 4)
+    begun = blocks.any(axis=2)
+    assert np.all(blocks.all(axis=2)[:, 1:] >= begun[:, :-1])
+    assert set(masked.sum(axis=1).tolist()) == {2, 4, 6, 8, 10, 12}
+
+
 def test_reactive_schedules_cannot_give_training_masks():
     with pytest.raises(ValueError, match="must not look at predictions"):
         ScheduleMasks(Schedule(size.Even(4), order.Confidence()))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from unmask import check, size
+from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.curve import Curve
 from unmask.order import BlindOrder, Comb, Random
@@ -218,13 +219,8 @@ class Calibration:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            temporary.write_text(json.dumps(self.to_json()) + "\n")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.write_text(json.dumps(self.to_json()) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Calibration":

@@ -8,10 +8,10 @@ knowing, inside the file, so that one file is a model.
 import json
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from unmask import check
+from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.predict import Headed
 
@@ -129,16 +129,9 @@ def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, A
 
     dtype = torch.float16 if half else torch.float32
     weights = {name: value.detach().cpu().to(dtype).contiguous() for name, value in model.state_dict().items()}
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        text = {"format": _FORMAT, "config": json.dumps(asdict(model.config)), "about": json.dumps(about)}
-        save_file(weights, temporary, metadata=text)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    text = {"format": _FORMAT, "config": json.dumps(asdict(model.config)), "about": json.dumps(about)}
+    with replacing(path) as file:
+        save_file(weights, file, metadata=text)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[Transformer, dict[str, Any]]:

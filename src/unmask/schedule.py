@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import check, gauge, order, size
+from unmask.atomic import replacing
 from unmask.curve import Curve
 
 SCHEMA = 1
@@ -91,13 +92,8 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.write_text(json.dumps(self.to_json(), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schedule":

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import check
+from unmask.atomic import replacing
 
 
 class Codec(ABC):
@@ -129,13 +130,8 @@ class Store:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as a `.npy` file; it appears complete or not at all."""
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.npy")
-        try:
-            np.save(temporary, self.tokens)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.save(file, self.tokens)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Store":

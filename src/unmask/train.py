@@ -29,10 +29,8 @@ from numpy.typing import NDArray
 from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.nn import Config, Transformer
-from unmask.order import BlindOrder
+from unmask.pace import PlannedPace, pace_for
 from unmask.schedule import Schedule
-from unmask.sets import reveal_steps
-from unmask.size.base import Blind
 from unmask.text import Store
 
 
@@ -70,21 +68,16 @@ class ScheduleMasks(Masks):
             )
 
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        size, order = self.schedule.size, self.schedule.order
-        assert isinstance(size, Blind)
-        sizes = size.draw(length, rng=rng, count=batch)
-        ends = np.cumsum(sizes, axis=1)
-        # The batch that holds a uniformly random rank is drawn in proportion to its size.
-        rank = rng.integers(length, size=(batch, 1))
-        step = np.argmax(ends > rank, axis=1)
-        visible = np.take_along_axis(ends - sizes, step[:, None], axis=1)
-        if isinstance(order, BlindOrder):
-            positions = np.arange(length)
-            place = np.empty((batch, length), dtype=np.int64)
-            for row in range(batch):
-                place[row, order.arrange(positions, length=length, steps=size.steps, rng=rng)] = positions
-            return place >= visible
-        return reveal_steps(sizes, np.ones((batch, length), dtype=np.bool_), rng=rng) >= step[:, None]
+        everything = np.ones((batch, length), dtype=np.bool_)
+        # The plan a sampler would follow, so that every order means the same here and there.
+        pace = pace_for(self.schedule, everything, [rng] * batch, torch.device("cpu"))
+        assert isinstance(pace, PlannedPace)
+        step = np.empty(batch * length, dtype=np.int64)
+        step[pace.row] = pace.step
+        step = step.reshape(batch, length)
+        # The step that holds a uniformly random position is drawn in proportion to its size.
+        now = np.take_along_axis(step, rng.integers(length, size=(batch, 1)), axis=1)
+        return step >= now
 
 
 @dataclass(frozen=True)
@@ -319,6 +312,7 @@ class _Home:
     def checkpoint(self, step: int, model: Transformer, average: Transformer, optimiser: torch.optim.AdamW) -> None:
         if self.folder is None or self.rank:
             return
+        # One fixed name: a run that is killed again and again leaves one half-written file, not many.
         temporary = self.folder / ".checkpoint.pt"
         with temporary.open("wb") as file:
             torch.save(

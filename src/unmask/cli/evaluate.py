@@ -14,6 +14,7 @@ from rich.table import Table
 
 from unmask import models, plot
 from unmask.advise import forecast
+from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import model as shared
@@ -103,14 +104,14 @@ def evaluate(
     nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference)
     rows = _rows(asked, nll, evaluations, reference, calibration, model.length)
     if output is not None:
-        with shared.replacing(output) as path, path.open("w", newline="", encoding="utf-8") as file:
+        with replacing(output) as path, path.open("w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
             table.writerow(_COLUMNS)
             table.writerows(row.values() for row in rows)
     base = None if reference is None else {"nll": float(reference.mean()), "standard_error": _error(reference)}
     if figure is not None:
         level = None if base is None else base["nll"] / model.length / math.log(2)
-        with shared.replacing(figure) as path:
+        with replacing(figure) as path:
             plot.costs(rows, level, path)
     if as_json:
         about = {"model": model_name, "length": model.length, "texts": tokens.shape[0], "seed": seed}

@@ -1,8 +1,7 @@
 """What the commands on models share: their options, texts, places for output, and a predictor that moves a bar."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,17 +119,6 @@ def check_place(option: str, path: Path | None) -> None:
         raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, which takes its place when the block ends well and vanishes otherwise."""
-    temporary = path.with_name(f".{os.getpid()}-{path.name}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, eq=False)

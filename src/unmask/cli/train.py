@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from unmask import check, models, nn, order, size
+from unmask.atomic import replacing
 from unmask.backend import torch
 from unmask.cli import model as shared
 from unmask.cli import options
@@ -189,7 +190,7 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         raise ValueError(f"Argument 'output' must not hold a model of another origin, which '{folder}' does.")
     elif rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
-        with shared.replacing(path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(json.dumps(about), encoding="utf-8")
 
 
