@@ -12,7 +12,8 @@ memory of
                   run from all masked to none
     published     head on all positions, float64 noise over everything, one loop per row: how it is commonly written
 
-as ratios to the floor. The blind loop also runs under torch's synchronisation check, which raises at any wait: with all
+as ratios to the floor. What the orders read of the logits is first compared with its definition in float64. The blind
+loop also runs under torch's synchronisation check, which raises at any wait: with all
 masked, and with prompts of different lengths for a model whose mask is a token of its vocabulary.
 """
 
@@ -130,6 +131,16 @@ def measure(name: str) -> dict:
         seconds, memory = timed(go, 1)
         return row_of(seconds / steps, memory)
 
+    sample = predictor(mixed, mixed >= 0, torch.arange(0, mixed.numel(), 97, device="cuda"))
+    chance = torch.softmax(sample.logits().double(), dim=-1)
+    top = chance.topk(2, dim=-1).values
+    for mine, exact in (
+        (sample.confidence, top[:, 0]),
+        (sample.margin, top[:, 0] - top[:, 1]),
+        (sample.entropy, torch.special.entr(chance).sum(dim=-1)),
+    ):
+        torch.testing.assert_close(mine.double(), exact, rtol=1e-5, atol=1e-5)
+    del sample, chance, top
     rows["blind"] = whole_run(Schedule(size.Even(steps), order.Random()))
     rows["blind minimax"] = whole_run(Schedule(size.Universal(steps), order.Spread()))
     prompts = torch.arange(length, device="cuda") < length // (batch + 1) * torch.arange(batch, device="cuda")[:, None]

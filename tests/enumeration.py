@@ -80,6 +80,12 @@ def arrangements(order, positions, length, steps):
             key = [((i - shift) % teeth, place.index(i)) for i in range(count)]
             result.append((1 / teeth, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
         return result
+    if kind == "Periodic":
+        period, place, result = len(order.residues), van_der_corput(count), []
+        for shift in range(period):
+            key = [(order.residues.index((i - shift) % period), place.index(i)) for i in range(count)]
+            result.append((1 / period, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
+        return result
     if kind == "Dilated":
         left, walk, t = list(range(count)), [], 1
         while left:

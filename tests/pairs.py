@@ -8,7 +8,8 @@ from unmask.curve import Curve
 from unmask.distribution import Table
 
 ORDERS = [
-    order.Random(), order.Spread(), order.SpreadGrid(2, 2), order.Comb(), order.Comb(2), order.LeftToRight(),
+    order.Random(), order.Spread(), order.SpreadGrid(2, 2), order.Comb(), order.Comb(2), order.Periodic([0, 2, 1]),
+    order.LeftToRight(),
     order.Dilated(), order.Confidence(), order.Margin(), order.Entropy(),
 ]  # fmt: skip
 BLOCKED = [order.Blocks(order.Random(), 2), order.Blocks(order.Comb(), 3), order.Blocks(order.Entropy(), 2)]

@@ -13,15 +13,16 @@ SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 LEVELS = {
     "atomic": 0, "backend": 0, "check": 0, "loops": 0,
     "curve": 1, "information": 1, "distribution": 1,
-    "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2,
-    "bounds": 3, "law": 3, "schedule": 3, "predict": 3, "draw": 3, "trace": 3,
-    "pace": 4, "nn": 4,
-    "sample": 5, "train": 5, "calibrate": 5,
-    "evaluate": 6, "models": 6, "advise": 6,
-    "objective": 7,
-    "reproduce": 8,
-    "plot": 9,
-    "cli": 10,
+    "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2, "fused": 2, "muon": 2,
+    "bounds": 3, "law": 3, "schedule": 3, "prediction": 3, "trace": 3,
+    "predict": 4, "draw": 4,
+    "pace": 5, "nn": 5,
+    "sample": 6, "masks": 6, "train": 6, "calibrate": 6,
+    "evaluate": 7, "models": 7, "advise": 7,
+    "objective": 8,
+    "reproduce": 9,
+    "plot": 10,
+    "cli": 11,
 }  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 

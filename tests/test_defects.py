@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from toy import table_model  # noqa: E402
-from unmask import order, predict, size  # noqa: E402
+from unmask import order, predict, prediction, size  # noqa: E402
 from unmask.distribution import Parity  # noqa: E402
 from unmask.draw import Categorical, Greedy, Replay, TopP, invert  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Guided, Headed, Logits, Suppressed  # noqa: E402
@@ -103,7 +103,7 @@ def test_a_mask_within_the_vocabulary_is_excluded_without_a_copy_from_the_host()
 
 def test_logits_of_all_positions_are_never_copied(monkeypatch):
     """A second copy of the logits of every position, to read those of the masked ones."""
-    monkeypatch.setattr(predict, "_ELEMENTS", 4 * VOCAB)
+    monkeypatch.setattr(prediction, "_ELEMENTS", 4 * VOCAB)
     logits = torch.randn((3, LENGTH, VOCAB), generator=torch.Generator().manual_seed(0))
     sampler = Sampler(Logits(lambda tokens: logits[: len(tokens)], VOCAB, VOCAB), Schedule(size.Even(4), RANKED[0]))
     state = sampler.init((3, LENGTH), rng=[1, 2, 3])

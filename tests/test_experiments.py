@@ -4,6 +4,7 @@ import csv
 import importlib
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,36 @@ def test_the_stored_figure_and_table_are_what_the_script_makes(name, tmp_path):
     for row, kept in zip(made, stored, strict=True):
         assert row[:-1] == kept[:-1] or name == "both"
         assert row == kept or float(row[-1]) == pytest.approx(float(kept[-1]), rel=1e-4, abs=1e-9)
+
+
+def test_the_search_finds_the_cheapest_of_all_schedules_by_residues(script):
+    """Four residues: every way to reveal them in groups, one after the other, by enumeration."""
+    search = script("search")
+    table = np.random.default_rng(0).random((16, 4))
+    cost, before = search.shortest(table)
+
+    def cheapest(seen, steps):
+        if steps == 0:
+            return 0.0 if seen == 15 else np.inf
+        rest = [group for group in range(1, 16) if not group & seen]
+        return min(
+            (
+                sum(table[seen, r] for r in range(4) if group >> r & 1) + cheapest(seen | group, steps - 1)
+                for group in rest
+            ),
+            default=np.inf,
+        )
+
+    for steps in range(1, 5):
+        assert cost[steps, 15] == pytest.approx(cheapest(0, steps), rel=1e-12)
+        sets = [15]
+        for k in range(steps, 0, -1):
+            sets.append(int(before[k, sets[-1]]))
+        assert sets[-1] == 0
+        groups = [[r for r in range(4) if (b ^ a) >> r & 1] for b, a in pairwise(sets)]
+        assert search.predicted(table, groups[::-1]) == pytest.approx(cost[steps, 15], rel=1e-12)
+
+
+def test_what_people_think_of_are_orders_of_all_residues(script):
+    for residues in script("search").GUESSES.values():
+        assert sorted(residues) == list(range(16))

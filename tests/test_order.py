@@ -8,7 +8,15 @@ from pairs import label
 from reference import chi_square
 from unmask import order
 
-BLIND = [order.Random(), order.Spread(), order.Comb(), order.Comb(3), order.LeftToRight(), order.Dilated()]
+BLIND = [
+    order.Random(),
+    order.Spread(),
+    order.Comb(),
+    order.Comb(3),
+    order.LeftToRight(),
+    order.Dilated(),
+    order.Periodic([1, 0, 2]),
+]
 
 
 def arranged(which, length, steps=None, positions=None, seed=0):
@@ -202,3 +210,22 @@ def test_bad_arguments_get_one_sentence():
         order.Blocks(order.Blocks(order.Random(), 2), 4)
     with pytest.raises(ValueError, match="Argument 'height' must be at least 1, not 0"):
         order.SpreadGrid(0, 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("length", "steps"), [(24, 6), (25, 4), (7, 7)])
+def test_residues_in_their_own_order_are_a_comb(length, steps, seed):
+    comb = arranged(order.Comb(), length, steps, seed=seed)
+    np.testing.assert_array_equal(arranged(order.Periodic(range(steps)), length, steps, seed=seed), comb)
+
+
+def test_residues_come_in_the_order_given():
+    walk = arranged(order.Periodic([2, 0, 3, 1]), 16, 4, seed=3).reshape(4, 4)
+    residue = (walk - (walk[1, 0] % 4)) % 4  # the second to come is residue 0
+    assert residue.tolist() == [[r] * 4 for r in (2, 0, 3, 1)]
+
+
+@pytest.mark.parametrize("residues", [[], [0, 2], [1, 2], [0, 0, 1]])
+def test_residues_must_be_a_permutation(residues):
+    with pytest.raises(ValueError, match="Argument 'residues' must hold 0 to"):
+        order.Periodic(residues)

@@ -1,4 +1,4 @@
-"""Predictors: statistics in float32 or better, only the rows asked for, wrappers that are predictors."""
+"""Predictors: only the rows asked for, wrappers that are predictors."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from toy import table_model  # noqa: E402
-from unmask import order, predict, size  # noqa: E402
+from unmask import order, size  # noqa: E402
 from unmask.distribution import LatentParity, LinearCode, Markov, Mixture, Parity, ReedSolomon, Table  # noqa: E402
 from unmask.predict import (  # noqa: E402
     Counted,
@@ -16,7 +16,6 @@ from unmask.predict import (  # noqa: E402
     Guided,
     Headed,
     Logits,
-    Prediction,
     Shifted,
     Suppressed,
     Tempered,
@@ -27,111 +26,6 @@ from unmask.schedule import Schedule  # noqa: E402
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def prediction_of(logits):
-    return Prediction((logits,), lambda rows: rows, logits.shape[-1])
-
-
-def statistics_of(logits):
-    """Confidence, margin and entropy in float64, row by row."""
-    p = torch.softmax(logits.double(), dim=-1).numpy()
-    top = np.sort(p, axis=-1)
-    second = top[:, -2] if p.shape[1] > 1 else 0.0
-    entropy = [-sum(v * np.log(v) for v in row if v > 0) for row in p]
-    return top[:, -1], top[:, -1] - second, np.array(entropy)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("vocab", [1, 2, 5, 600, 1300])
-def test_statistics_equal_their_float64_references(dtype, vocab):
-    logits = (torch.randn((9, vocab), generator=generator(1)) * 4).to(dtype)
-    prediction = prediction_of(logits)
-    for mine, reference in zip(
-        (prediction.confidence, prediction.margin, prediction.entropy), statistics_of(logits), strict=True
-    ):
-        assert mine.dtype in (torch.float32, torch.float64)
-        np.testing.assert_allclose(mine.double(), reference, rtol=3e-6, atol=3e-6)
-
-
-def test_confidences_near_one_do_not_tie():
-    """Bfloat16 logits; probabilities between 0.998 and 1 that bfloat16 would all call 1."""
-    logits = torch.zeros((6, 3), dtype=torch.bfloat16)
-    logits[:, 0] = torch.tensor([7.0, 8.0, 9.0, 10.0, 11.0, 12.0])
-    half = torch.softmax(logits, dim=-1)[:, 0]
-    assert half.unique().numel() < 6
-    for values in (prediction_of(logits).confidence, prediction_of(logits).margin, -prediction_of(logits).entropy):
-        assert bool((values.diff() > 0).all())
-    assert float(prediction_of(logits).confidence.min()) > 0.998
-    # Large common offsets must not cost digits either.
-    shifted = prediction_of(logits.float() + 64)
-    assert bool((shifted.confidence.diff() > 0).all())
-
-
-def test_impossible_tokens_and_rows_are_handled():
-    logits = torch.tensor([[0.0, -torch.inf, 0.0], [-torch.inf, 3.0, -torch.inf]])
-    prediction = prediction_of(logits)
-    np.testing.assert_allclose(prediction.confidence, [0.5, 1.0])
-    np.testing.assert_allclose(prediction.margin, [0.0, 1.0])
-    np.testing.assert_allclose(prediction.entropy, [np.log(2), 0.0], atol=1e-7)
-    assert bool(torch.isnan(prediction_of(torch.full((1, 3), -torch.inf)).confidence).all())
-
-
-@pytest.mark.parametrize("elements", [1, 7, 40, 1000])
-def test_chunks_do_not_change_results(monkeypatch, elements):
-    logits = torch.randn((11, 10), generator=generator(2))
-    whole = prediction_of(logits)
-    expected = whole.confidence, whole.margin, whole.entropy
-    monkeypatch.setattr(predict, "_ELEMENTS", elements)
-    parts = prediction_of(logits)
-    assert parts.chunks()[0] == (0, min(11, max(1, elements // 10)))
-    assert [stop for _, stop in parts.chunks()][-1] == 11
-    for mine, reference in zip((parts.confidence, parts.margin, parts.entropy), expected, strict=True):
-        assert torch.equal(mine, reference)
-    model = Logits(table_model(), 6, 6)
-    schedule = Schedule(size.Even(2), order.Entropy())
-    chunked = Sampler(model, schedule).run((4, 5), rng=[1, 2, 3, 4])
-    monkeypatch.undo()
-    plain = Sampler(model, schedule).run((4, 5), rng=[1, 2, 3, 4])
-    assert torch.equal(chunked.tokens, plain.tokens)
-    assert torch.equal(chunked.log_probability, plain.log_probability)
-
-
-def test_a_lone_row_has_the_statistics_of_a_row_among_others():
-    """Bit by bit, also where torch would split the sum of a single long row over its threads."""
-    logits = torch.randn((5, 40_000), generator=generator(9)) * 3
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        whole = prediction_of(logits)
-        for row in range(5):
-            alone = prediction_of(logits[row : row + 1])
-            assert torch.equal(alone.confidence, whole.confidence[row : row + 1])
-            assert torch.equal(alone.margin, whole.margin[row : row + 1])
-            assert torch.equal(alone.entropy, whole.entropy[row : row + 1])
-            assert torch.equal(alone.log_probabilities(), whole.log_probabilities()[row : row + 1])
-    finally:
-        torch.set_num_threads(threads)
-
-
-def test_statistics_leave_the_models_logits_alone():
-    logits = torch.randn((4, 9), generator=generator(3))
-    before = logits.clone()
-    prediction = prediction_of(logits)
-    _ = prediction.confidence, prediction.margin, prediction.entropy
-    assert torch.equal(logits, before)
-
-
-def test_take_and_slices_select_rows():
-    logits = torch.randn((8, 4), generator=generator(4))
-    prediction = prediction_of(logits)
-    index = torch.tensor([5, 0, 5])
-    assert torch.equal(prediction.take(index).logits(), logits[index])
-    assert len(prediction.take(index)) == 3
-    assert torch.equal(prediction.logits(2, 4), logits[2:4])
-    np.testing.assert_allclose(prediction.log_probabilities(1, 3).exp().sum(dim=-1), 1, rtol=1e-6)
-    empty = prediction.take(torch.zeros(0, dtype=torch.int64))
-    assert empty.confidence.shape == empty.margin.shape == empty.entropy.shape == (0,)
 
 
 def test_a_model_may_answer_with_an_object_that_has_logits():

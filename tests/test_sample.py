@@ -116,7 +116,7 @@ def test_positions_first_tokens_second():
     """Two independent bits with P(1) = 0.6, one per step, are 11 with probability 0.36 in every order of ours.
 
     A rule that draws both bits and keeps the one whose drawn token is likelier gives 0.504 (theory, section 5).
-    4,000 draws; within 5 standard errors (failure under 1e-6 for each of 9 orders).
+    4,000 draws; within 5 standard errors (failure under 1e-6 for each of 10 orders).
     """
     bits = Table(np.outer([0.4, 0.6], [0.4, 0.6]))
     for which in [o for o in ORDERS if not isinstance(o, order.SpreadGrid)]:

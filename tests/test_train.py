@@ -7,10 +7,11 @@ torch = pytest.importorskip("torch")
 
 from unmask import nn, order, size  # noqa: E402
 from unmask.distribution import Markov, Table  # noqa: E402
+from unmask.masks import MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
 from unmask.objective import prediction_error  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.text import Alphabet, Store  # noqa: E402
-from unmask.train import MixedMasks, Recipe, ScheduleMasks, UniformMasks, learning_rate, masked_loss, train  # noqa: E402
+from unmask.train import Batch, Recipe, rate_share, train  # noqa: E402
 
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 
@@ -128,19 +129,48 @@ def test_reactive_schedules_cannot_give_training_masks():
 
 
 def test_the_loss_weighs_every_sequence_alike():
+    tokens = np.array([[1, 0, 0, 0], [0, 0, 0, 0]])
+    masked = np.array([[True, False, False, False], [True, True, True, True]])
+    batch = Batch.of(tokens, masked, 3)
+    assert batch.tokens.tolist() == [[3, 0, 0, 0], [3, 3, 3, 3]]
     logits = torch.zeros(2, 4, 3)
     logits[0, 0, 1] = 5.0
-    tokens = torch.tensor([[1, 0, 0, 0], [0, 0, 0, 0]])
-    masked = torch.tensor([[True, False, False, False], [True, True, True, True]])
+    logits[0, 1, 1] = 9.0  # not masked: it must not count
     first = -torch.log_softmax(logits[0, 0], dim=-1)[1]
-    assert torch.isclose(masked_loss(logits, tokens, masked), (first + np.log(3)) / 2)
+    assert torch.isclose(batch.loss(logits.flatten(0, 1)[batch.rows]), (first + np.log(3)) / 2)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.99, 1.0])
+def test_a_batch_has_few_numbers_of_rows_and_each_row_once(share):
+    rng = np.random.default_rng(0)
+    masked = rng.random((20, 32)) < share
+    masked[:, 0] = True
+    tokens = rng.integers(5, size=masked.shape)
+    batch = Batch.of(tokens, masked, 5)
+    assert len(batch.rows) % 40 == 0
+    assert len(batch.rows) - masked.sum() < 40
+    assert len(batch.rows.unique()) == len(batch.rows)
+    assert (batch.weight > 0).sum() == masked.sum()
+    assert float(batch.weight.sum()) == pytest.approx(1.0)
+    np.testing.assert_array_equal(batch.target, tokens.ravel()[batch.rows])
+
+
+def test_a_run_may_begin_from_given_weights(tmp_path):
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+    first, _ = train(config, store, Recipe(steps=30, batch=8, rate=3e-3, warmup=5))
+    idle, _ = train(config, store, Recipe(steps=1, batch=8, rate=1e-12, warmup=5), weights=first)
+    for mine, theirs in zip(idle.parameters(), first.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    with pytest.raises(ValueError, match="Argument 'weights' must have the shape"):
+        train(nn.Config(3, 12, width=16), store, Recipe(steps=1), weights=first)
 
 
 def test_the_learning_rate_warms_up_and_ends_at_zero():
     recipe = Recipe(steps=100, rate=1.0, warmup=10)
-    assert learning_rate(recipe, 0) == pytest.approx(0.1)
-    assert learning_rate(recipe, 10) == pytest.approx(1.0)
-    assert learning_rate(recipe, 99) < 0.001
+    assert rate_share(recipe, 0) == pytest.approx(0.1)
+    assert rate_share(recipe, 10) == pytest.approx(1.0)
+    assert rate_share(recipe, 99) < 0.001
 
 
 def test_mixed_masks_share_the_batch():

@@ -1,21 +1,29 @@
 """A small bidirectional transformer: enough of a model to have something real to schedule.
 
 Rotary positions, RMSNorm, SwiGLU, torch's scaled-dot-product attention; no dropout, no biases. Token ids are `0 …
-vocab−1` and the mask is `vocab`. Weights are saved as safetensors with the configuration, and whatever else is worth
-knowing, inside the file, so that one file is a model.
+vocab−1` and the mask is `vocab`.
+
+A sampler's step needs predictions at few positions, so the depth is split. The first layers mix all positions with one
+another and end in a memory: keys and values of every position. The readers after them let each position read that
+memory and nothing else, so they run at the positions asked for and no others: with 16 steps, at a sixteenth of them.
+
+Weights are saved as safetensors with the configuration, and whatever else is worth knowing, inside the file, so that
+one file is a model.
 """
 
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from unmask import check
 from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
-from unmask.predict import Headed
+from unmask.predict import MaskPredictor
+from unmask.prediction import Prediction
 
-_FORMAT = "unmask-transformer-1"
+_FORMAT = "unmask-transformer-2"
+_TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 
 
 @dataclass(frozen=True)
@@ -25,16 +33,21 @@ class Config:
     Arguments:
         vocab: Number of tokens, without the mask.
         length: Longest sequence.
-        width, layers, heads: Size of the model; `width` is a multiple of `2 · heads`.
-        hidden: Width of the feed-forward layers.
+        width, heads: Width of a state and its attention heads; `width` is a multiple of `2 · heads`.
+        layers: Layers that mix all positions.
+        readers: Layers after them, which run only where a prediction is wanted.
+        hidden: Width of the feed-forward part of a layer.
+        reader_hidden: The same of a reader, where width costs a sampler little.
     """
 
     vocab: int
     length: int
     width: int = 256
-    layers: int = 8
+    layers: int = 4
+    readers: int = 4
     heads: int = 4
-    hidden: int = 672
+    hidden: int = 512
+    reader_hidden: int = 928
 
     def __post_init__(self):
         for name, value in asdict(self).items():
@@ -43,65 +56,183 @@ class Config:
             raise ValueError(f"Argument 'width' must be a multiple of 2 x {self.heads} heads, not {self.width}.")
 
 
-class Layer(torch.nn.Module):
-    """Attention and a gated feed-forward layer, each on a normalised input and added to it."""
+class Feed(torch.nn.Module):
+    """A gated feed-forward layer on a normalised input, added to it."""
 
-    def __init__(self, config: Config):
+    def __init__(self, width: int, hidden: int):
         super().__init__()
-        width, hidden = config.width, config.hidden
-        self.heads = config.heads
-        self.attend, self.feed = torch.nn.RMSNorm(width), torch.nn.RMSNorm(width)
-        self.qkv = torch.nn.Linear(width, 3 * width, bias=False)
-        self.out = torch.nn.Linear(width, width, bias=False)
+        self.norm = torch.nn.RMSNorm(width)
         self.gate_up = torch.nn.Linear(width, 2 * hidden, bias=False)
         self.down = torch.nn.Linear(hidden, width, bias=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        q, k, v = self.qkv(self.attend(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        q, k = _rotate(q, cos, sin), _rotate(k, cos, sin)
-        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        gate, up = self.gate_up(self.feed(x)).chunk(2, dim=-1)
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
         return x + self.down(torch.nn.functional.silu(gate) * up)
 
 
+class Layer(torch.nn.Module):
+    """Attention of all positions to all, then a feed-forward layer."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.heads = config.heads
+        self.norm = torch.nn.RMSNorm(config.width)
+        self.qkv = torch.nn.Linear(config.width, 3 * config.width, bias=False)
+        self.out = torch.nn.Linear(config.width, config.width, bias=False)
+        self.feed = Feed(config.width, config.hidden)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        query, key, value = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
+        return self.feed(x + self.out(_attend(query, key, value)))
+
+
+class Memory(NamedTuple):
+    """What the layers make of a batch: states `(batch, length, width)`, keys and values `(batch, length, heads, …)`."""
+
+    states: Tensor
+    keys: Tensor
+    values: Tensor
+
+    def expand(self, batch: int) -> "Memory":
+        return Memory(*(part.expand(batch, *part.shape[1:]) for part in self))
+
+
+class Rows(NamedTuple):
+    """Positions at which a batch is read: flat indices, and where each stands in a table `(batch, breadth)`.
+
+    Everything but attention treats a row by itself. Attention needs the rows of a sequence side by side, in a table
+    with a line for each sequence.
+    """
+
+    flat: Tensor
+    place: Tensor
+    breadth: int
+
+    @staticmethod
+    def at_home(flat: Tensor, length: int) -> "Rows":
+        """Rows that keep their positions in the table, which then has room for all: nothing is counted."""
+        return Rows(flat, flat, length)
+
+    @staticmethod
+    def packed(flat: Tensor, batch: int, length: int) -> "Rows":
+        """Rows moved to the left, in a table just broad enough for the sequence that has most."""
+        sequence = flat // length
+        count = torch.bincount(sequence, minlength=batch)
+        breadth = int(count.max()) if batch else 0
+        grouped = torch.argsort(sequence, stable=True)
+        place = torch.empty_like(flat)
+        place[grouped] = torch.arange(len(flat)) - (count.cumsum(0) - count)[sequence[grouped]]
+        return Rows(flat, sequence * breadth + place, breadth)
+
+
+class Reader(torch.nn.Module):
+    """Attention of some rows to a memory, then a feed-forward layer."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.heads = config.heads
+        self.norm = torch.nn.RMSNorm(config.width)
+        self.query = torch.nn.Linear(config.width, config.width, bias=False)
+        self.out = torch.nn.Linear(config.width, config.width, bias=False)
+        self.feed = Feed(config.width, config.reader_hidden)
+
+    def forward(self, x: Tensor, memory: Memory, rows: Rows, cos: Tensor, sin: Tensor) -> Tensor:
+        query = _rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
+        batch = memory.keys.shape[0]
+        table = query.new_zeros((batch * rows.breadth, *query.shape[1:])).index_copy(0, rows.place, query)
+        mixed = _attend(table.unflatten(0, (batch, rows.breadth)), memory.keys, memory.values)
+        return self.feed(x + self.out(mixed.flatten(0, 1)[rows.place]))
+
+
 class Transformer(torch.nn.Module):
-    """Maps token ids `(batch, length)` to logits `(batch, length, vocab)`; `body` and `head` are its two halves."""
+    """Maps token ids `(batch, length)` to logits `(batch, length, vocab)`, in three stages: memory, readers, head."""
 
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
         self.embed = torch.nn.Embedding(config.vocab + 1, config.width)
         self.layers = torch.nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.kept = torch.nn.RMSNorm(config.width)
+        self.keys_values = torch.nn.Linear(config.width, 2 * config.width, bias=False)
+        self.readers = torch.nn.ModuleList(Reader(config) for _ in range(config.readers))
         self.norm = torch.nn.RMSNorm(config.width)
         self.head = torch.nn.Linear(config.width, config.vocab, bias=False)
         cos, sin = _angles(config)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
+        depth = config.layers + config.readers
         for name, parameter in self.named_parameters():
             if parameter.ndim == 2:
                 # Branches that add to the stream start smaller, so that depth does not change its scale.
-                small = (2 * config.layers) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
+                small = (2 * depth) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
                 torch.nn.init.normal_(parameter, std=small * config.width**-0.5)
 
-    def body(self, tokens: Tensor) -> Tensor:
-        """Hidden states, shape `(batch, length, width)`."""
+    def forward(self, tokens: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Logits of all positions, or of the flat indices into `batch · length` asked for, shape `(rows, vocab)`."""
+        if rows is None:
+            return self(tokens, torch.arange(tokens.numel(), device=tokens.device)).unflatten(0, tokens.shape)
+        return self.head(self.read(self.memory(tokens), Rows.at_home(rows, tokens.shape[1])))
+
+    def memory(self, tokens: Tensor) -> Memory:
+        """What all positions together make of the tokens."""
         length = tokens.shape[1]
         if length > self.config.length:
             raise ValueError(f"Argument 'tokens' must have at most {self.config.length} positions, not {length}.")
         x = self.embed(tokens)
-        cos, sin = self.get_buffer("cos")[:length].to(x.dtype), self.get_buffer("sin")[:length].to(x.dtype)
+        cos, sin = self._turns(torch.arange(length, device=tokens.device), x)
         for layer in self.layers:
             x = layer(x, cos, sin)
+        key, value = self.keys_values(self.kept(x)).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
+        return Memory(x, _rotate(key, cos, sin), value)
+
+    def read(self, memory: Memory, rows: Rows) -> Tensor:
+        """Hidden states of the rows, shape `(rows, width)`."""
+        x = memory.states.flatten(0, 1)[rows.flat]
+        cos, sin = self._turns(rows.flat % memory.states.shape[1], x)
+        for reader in self.readers:
+            x = reader(x, memory, rows, cos, sin)
         return self.norm(x)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.head(self.body(tokens))
+    def predictor(self) -> "Reading":
+        """This model as a mask predictor."""
+        return Reading(self)
 
-    def predictor(self) -> Headed:
-        """This model as a mask predictor: hidden states everywhere, the head where it is asked for."""
-        return Headed(self.body, self.head, self.config.vocab, self.config.vocab)
+    def _turns(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the positions, with room for an axis of heads."""
+        cos, sin = self.get_buffer("cos")[positions, None], self.get_buffer("sin")[positions, None]
+        return cos.to(x.dtype), sin.to(x.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(MaskPredictor):
+    """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted."""
+
+    model: Transformer
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        index = torch.arange(tokens.numel(), device=tokens.device) if rows is None else rows
+        if tokens.is_cuda:
+            # To count the rows of a sequence would be to wait for the GPU.
+            hidden = self.model.read(self.model.memory(tokens), Rows.at_home(index, tokens.shape[1]))
+        else:
+            hidden = self.model.read(self._memory(tokens), Rows.packed(index, *tokens.shape))
+        return Prediction((hidden,), self.model.head, self.vocab)
+
+    def _memory(self, tokens: Tensor) -> Memory:
+        """The memory of a batch, a few sequences at a time; of one, if all are equal, as they are at the first step."""
+        if len(tokens) > 1 and bool((tokens == tokens[:1]).all()):
+            return self.model.memory(tokens[:1]).expand(len(tokens))
+        few = tokens.split(max(1, _TOKENS // tokens.shape[1]))
+        return Memory(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
 
 
 def _angles(config: Config) -> tuple[Tensor, Tensor]:
@@ -109,6 +240,12 @@ def _angles(config: Config) -> tuple[Tensor, Tensor]:
     rate = 10_000.0 ** (-torch.arange(half) / half)
     angle = torch.outer(torch.arange(config.length), rate)
     return torch.cos(angle), torch.sin(angle)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention over `(batch, length, heads, …)`, heads joined again."""
+    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

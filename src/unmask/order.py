@@ -7,6 +7,7 @@ runs:
     Spread         bit reversal: tokens revealed together lie far apart
     SpreadGrid     the same on a two-dimensional grid (images)
     Comb           segments in step: the j-th token of every segment together, each beside a revealed run
+    Periodic       residues in any order, all positions of a residue together: what a search can improve
     LeftToRight    autoregressive
     Dilated        halving strides, as in dilated unmasking
 
@@ -21,6 +22,7 @@ runs:
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -156,10 +158,36 @@ class Comb(BlindOrder):
             teeth = math.isqrt(count - 1) + 1
         index = np.arange(count)
         tooth = (index - rng.integers(teeth)) % teeth
-        # Within a tooth, spread the segments: a step that takes part of a tooth then takes tokens far apart.
-        place = np.empty(count, dtype=np.int64)
-        place[bit_reversal(count)] = index
-        return positions[np.lexsort([place, tooth])]
+        return positions[np.lexsort([_places(count), tooth])]
+
+
+@dataclass(frozen=True)
+class Periodic(BlindOrder):
+    """All positions of one residue, then all of the next, in the order given, after a common random shift.
+
+    `Comb` with one tooth per step is `Periodic(range(steps))`; a permutation found by measuring a model may be better.
+
+    Arguments:
+        residues: The residues `0 … period−1`, each once.
+
+    Example:
+        >>> Periodic([0, 2, 1]).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))
+        array([1, 4, 0, 3, 2, 5])
+    """
+
+    residues: tuple[int, ...]
+
+    def __init__(self, residues: Sequence[int]):
+        values = tuple(check.integer("residues", value, least=0) for value in residues)
+        if sorted(values) != list(range(len(values))) or not values:
+            raise ValueError(f"Argument 'residues' must hold 0 to {len(values) - 1}, each once, not {list(values)}.")
+        object.__setattr__(self, "residues", values)
+
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+        turn = np.argsort(self.residues)
+        index = np.arange(positions.size)
+        shift = rng.integers(len(self.residues))
+        return positions[np.lexsort([_places(positions.size), turn[(index - shift) % len(self.residues)]])]
 
 
 @dataclass(frozen=True)
@@ -267,6 +295,16 @@ def _first_met(walk: Positions) -> Positions:
     result = walk[np.sort(first)]
     result.setflags(write=False)
     return result
+
+
+def _places(count: int) -> Positions:
+    """Where each of `count` tokens comes if they are to be spread.
+
+    A step that takes part of a tooth then takes tokens far apart.
+    """
+    places = np.empty(count, dtype=np.int64)
+    places[bit_reversal(count)] = np.arange(count)
+    return places
 
 
 def _among(positions: Positions, walk: Positions, length: int) -> Positions:

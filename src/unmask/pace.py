@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from unmask.backend import Tensor, torch
 from unmask.order import BlindOrder, ReactiveOrder
-from unmask.predict import MaskPredictor, Prediction
+from unmask.predict import MaskPredictor
+from unmask.prediction import Prediction
 from unmask.schedule import Schedule
 from unmask.size.base import Blind, Planned
 from unmask.size.loglinear import LogLinear

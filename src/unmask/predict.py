@@ -18,94 +18,13 @@ Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
-
-_ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
-_TILE = 256  # rows of a matrix product, and of a reduction, that fill a GPU evenly
-
-
-class Prediction:
-    """Predictions for some positions: `head(*parts)` gives their logits, a chunk of rows at a time.
-
-    Arguments:
-        parts: Tensors with one row for each position (hidden states, or logits themselves).
-        head: Maps such rows to logits, shape `(rows, vocab)`.
-        vocab: Number of tokens.
-    """
-
-    def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
-        self.parts, self.head, self.vocab = parts, head, vocab
-
-    def __len__(self) -> int:
-        return self.parts[0].shape[0]
-
-    def take(self, index: Tensor) -> "Prediction":
-        """The predictions of the given rows."""
-        return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
-
-    def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Logits of rows `start … stop−1`, in float32 or better."""
-        return _precise(self.head(*(part[start:stop] for part in self.parts)))
-
-    def chunks(self) -> list[tuple[int, int]]:
-        """Row ranges small enough to hold their logits at once."""
-        rows = max(1, _ELEMENTS // self.vocab)
-        rows = rows if rows < _TILE else rows // _TILE * _TILE
-        return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
-
-    def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Log-probabilities of rows `start … stop−1`, in float32 or better."""
-        values = self.head(*(part[start:stop] for part in self.parts))
-        # One fused pass from the model's dtype: converting first would double the memory traffic.
-        return torch.log_softmax(values, dim=-1, dtype=_better(values.dtype))
-
-    @cached_property
-    def confidence(self) -> Tensor:
-        """The largest probability of each row."""
-        return self._reduce(_confidence)
-
-    @cached_property
-    def margin(self) -> Tensor:
-        """The gap between the two largest probabilities of each row."""
-        return self._reduce(_margin)
-
-    @cached_property
-    def entropy(self) -> Tensor:
-        """The entropy of each row, in nats."""
-        return self._reduce(_entropy)
-
-    def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        parts = []
-        for start, stop in self.chunks() or [(0, 0)]:
-            logits = self.head(*(part[start:stop] for part in self.parts))
-            # One fused pass from the model's dtype to probabilities in float32 or better.
-            parts.append(function(torch.softmax(logits, dim=-1, dtype=_better(logits.dtype))))
-        return torch.cat(parts)
-
-
-# Each reduction owns the probabilities it is given and may overwrite them.
-
-
-def _confidence(probabilities: Tensor) -> Tensor:
-    return probabilities.amax(dim=-1)
-
-
-def _margin(probabilities: Tensor) -> Tensor:
-    best, where = probabilities.max(dim=-1, keepdim=True)
-    # A second pass for the maximum beats a sort or a top-k over the vocabulary.
-    return best[:, 0] - probabilities.scatter_(-1, where, 0.0).amax(dim=-1)
-
-
-def _entropy(probabilities: Tensor) -> Tensor:
-    terms = torch.special.entr(probabilities)
-    # A lone long row would be added up in another order than a row among others: give it company.
-    terms = terms if len(terms) != 1 else terms.expand(2, -1)
-    return terms.sum(dim=-1)[: len(probabilities)]
+from unmask.prediction import Prediction, precise
 
 
 class MaskPredictor(ABC):
@@ -266,7 +185,7 @@ class Tempered(Wrapper):
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         inner = self.predictor(tokens, masked, rows)
-        return Prediction(inner.parts, lambda *parts: _precise(inner.head(*parts)) / self.temperature, inner.vocab)
+        return Prediction(inner.parts, lambda *parts: precise(inner.head(*parts)) / self.temperature, inner.vocab)
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +245,7 @@ class Guided(Wrapper):
 
         def head(*parts: Tensor) -> Tensor:
             # In float32 or better: differences of half-precision logits would be multiplied with their rounding.
-            conditional, base = _precise(given.head(*parts[:split])), _precise(free.head(*parts[split:]))
+            conditional, base = precise(given.head(*parts[:split])), precise(free.head(*parts[split:]))
             guided = conditional + scale * (conditional - base)
             # −∞ − (−∞): a token impossible for either stays impossible.
             return guided.masked_fill(torch.isinf(conditional) | torch.isinf(base), -torch.inf)
@@ -358,15 +277,6 @@ class Counted(Wrapper):
 
 def _same(logits: Tensor) -> Tensor:
     return logits
-
-
-def _better(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which to compute with values of `dtype`: float32 or better."""
-    return torch.promote_types(dtype, torch.float32)
-
-
-def _precise(logits: Tensor) -> Tensor:
-    return logits.to(_better(logits.dtype))
 
 
 def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:

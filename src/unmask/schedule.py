@@ -33,8 +33,8 @@ SIZES: dict[str, type] = {
 }  # fmt: skip
 ORDERS: dict[str, type] = {
     "random": order.Random, "spread": order.Spread, "spread-grid": order.SpreadGrid, "comb": order.Comb,
-    "left-to-right": order.LeftToRight, "dilated": order.Dilated, "confidence": order.Confidence,
-    "margin": order.Margin, "entropy": order.Entropy, "blocks": order.Blocks,
+    "periodic": order.Periodic, "left-to-right": order.LeftToRight, "dilated": order.Dilated,
+    "confidence": order.Confidence, "margin": order.Margin, "entropy": order.Entropy, "blocks": order.Blocks,
 }  # fmt: skip
 GAUGES: dict[str, Callable] = {"tc": gauge.tc, "dtc": gauge.dtc, "min": gauge.both, "sum": gauge.total}
 

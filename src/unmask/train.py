@@ -4,10 +4,7 @@ A step masks a random set of each sequence and predicts it; the loss of a sequen
 
     (1/L) · L/|M| · Σ_{i∈M} −log p̂_i(x_i | x_{not M}),
 
-whose mean is the paper's objective per token. Where the sets come from is a `Masks`: `UniformMasks` draws the number
-of masked tokens uniformly, stratified over the batch (then the mean loss is the one-by-one likelihood in random
-order); `ScheduleMasks` draws the sets that a schedule visits, step by step in proportion to its size: the objective
-under `S ~ π`.
+whose mean is the paper's objective per token. Where the sets come from is a matter of `unmask.masks`.
 
 Everything random in step `t` comes from `(seed, t, rank)`, so a run that resumes from a checkpoint repeats, bit for
 bit on a CPU, what an uninterrupted one does. Checkpoints are written to a temporary name, synced and renamed.
@@ -17,79 +14,23 @@ import csv
 import math
 import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import check
 from unmask.backend import Tensor, torch
+from unmask.masks import Masks, UniformMasks
+from unmask.muon import Muon
 from unmask.nn import Config, Transformer
-from unmask.pace import PlannedPace, pace_for
-from unmask.schedule import Schedule
 from unmask.text import Store
 
-
-class Masks(ABC):
-    """Where the masked sets of training come from."""
-
-    @abstractmethod
-    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Masked positions, shape `(batch, length)`, at least one in each sequence."""
-
-
-@dataclass(frozen=True)
-class UniformMasks(Masks):
-    """The number of masked tokens uniform on `1 … length` and stratified over the batch, the set uniform given it."""
-
-    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        phase = (rng.random() + np.arange(batch) / batch) % 1.0
-        masked = 1 + np.floor(phase * length).astype(np.int64)
-        # The masked tokens are those of the smallest random keys.
-        keys = rng.random((batch, length))
-        threshold = np.take_along_axis(np.sort(keys, axis=1), masked[:, None] - 1, axis=1)
-        return keys <= threshold
-
-
-@dataclass(frozen=True)
-class ScheduleMasks(Masks):
-    """What a blind schedule leaves masked before a step, the step drawn in proportion to its size."""
-
-    schedule: Schedule
-
-    def __post_init__(self):
-        if not self.schedule.blind:
-            raise ValueError(
-                "Argument 'schedule' must not look at predictions: its masks are drawn before the model runs."
-            )
-
-    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        everything = np.ones((batch, length), dtype=np.bool_)
-        # The plan a sampler would follow, so that every order means the same here and there.
-        pace = pace_for(self.schedule, everything, [rng] * batch, torch.device("cpu"))
-        assert isinstance(pace, PlannedPace)
-        step = np.empty(batch * length, dtype=np.int64)
-        step[pace.row] = pace.step
-        step = step.reshape(batch, length)
-        # The step that holds a uniformly random position is drawn in proportion to its size.
-        now = np.take_along_axis(step, rng.integers(length, size=(batch, 1)), axis=1)
-        return step >= now
-
-
-@dataclass(frozen=True)
-class MixedMasks(Masks):
-    """An equal share of every batch from each of several kinds."""
-
-    parts: tuple[Masks, ...]
-
-    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        edges = np.arange(len(self.parts) + 1) * batch // len(self.parts)
-        counts = zip(self.parts, np.diff(edges).tolist(), strict=True)
-        return np.concatenate([part.draw(count, length, rng=rng) for part, count in counts if count])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -99,7 +40,8 @@ class Recipe:
     Arguments:
         steps: Updates in all.
         batch: Sequences per update, over all devices.
-        rate: Peak learning rate; warmed up linearly, then a cosine down to zero.
+        rate: Peak learning rate of AdamW; warmed up linearly, then a cosine down to zero.
+        muon: Peak learning rate of Muon for the matrices inside the layers; AdamW trains them too if it is None.
         warmup: Updates of warm-up.
         decay: Weight decay of matrices.
         average: Decay of the exponential moving average of the weights that is kept as the result.
@@ -110,6 +52,7 @@ class Recipe:
     steps: int
     batch: int = 256
     rate: float = 2e-3
+    muon: float | None = None
     warmup: int = 500
     decay: float = 0.05
     average: float = 0.999
@@ -120,6 +63,8 @@ class Recipe:
         check.integer("steps", self.steps, least=1)
         check.integer("batch", self.batch, least=1)
         check.real("rate", self.rate, above=0.0)
+        if self.muon is not None:
+            check.real("muon", self.muon, above=0.0)
 
 
 @dataclass
@@ -132,11 +77,42 @@ class Progress:
     seconds: float
 
 
-def masked_loss(logits: Tensor, tokens: Tensor, masked: Tensor) -> Tensor:
-    """Mean over sequences of the mean cross-entropy over their masked tokens, in nats per token."""
-    entropy = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten(), reduction="none")
-    weight = masked / masked.sum(dim=1, keepdim=True)
-    return (entropy.view_as(weight) * weight).sum(dim=1).mean()
+class Batch(NamedTuple):
+    """What one update learns from.
+
+    Attributes:
+        tokens: Token ids with the mask at masked positions, shape `(batch, length)`.
+        rows: Flat indices of the masked positions, and of a few others so that few numbers of rows occur.
+        target: The token at each of them.
+        weight: What each counts in the loss; the others count nothing.
+    """
+
+    tokens: Tensor
+    rows: Tensor
+    target: Tensor
+    weight: Tensor
+
+    @staticmethod
+    def of(tokens: NDArray[np.int64], masked: NDArray[np.bool_], mask: int) -> "Batch":
+        """The loss is the mean over sequences of the mean cross-entropy over their masked tokens."""
+        flat = masked.ravel()
+        wanted = np.flatnonzero(flat)
+        # A compiled model is compiled for each number of rows: round up to a sixteenth of all positions.
+        step = -(-flat.size // 16)
+        spare = np.flatnonzero(~flat)[: -len(wanted) % step]
+        index = np.concatenate([wanted, spare])
+        weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
+        parts = np.where(masked, mask, tokens), index, tokens.ravel()[index], weight.ravel()[index].astype(np.float32)
+        return Batch(*map(torch.from_numpy, parts))
+
+    def to(self, device: torch.device) -> "Batch":
+        if device.type != "cuda":
+            return self
+        return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self))
+
+    def loss(self, logits: Tensor) -> Tensor:
+        """In nats per token."""
+        return (torch.nn.functional.cross_entropy(logits.float(), self.target, reduction="none") * self.weight).sum()
 
 
 def train(
@@ -145,6 +121,7 @@ def train(
     recipe: Recipe,
     *,
     masks: Masks | None = None,
+    weights: Transformer | None = None,
     folder: str | os.PathLike[str] | None = None,
     device: str | torch.device = "cpu",
     every: int = 500,
@@ -159,6 +136,7 @@ def train(
         store: Training text.
         recipe: How to train.
         masks: Where masked sets come from; uniform levels by default.
+        weights: A model of the same shape to begin from; fresh weights by default.
         folder: Where to keep `checkpoint.pt` and `log.csv`; nothing is kept without it.
         device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
         every: Updates between log lines; checkpoints are ten times as rare.
@@ -181,32 +159,42 @@ def train(
     with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
         torch.manual_seed(recipe.seed)
         model = Transformer(config).to(device)
+    if weights is not None:
+        if weights.config != config:
+            raise ValueError(f"Argument 'weights' must have the shape {config}, not {weights.config}.")
+        model.load_state_dict(weights.state_dict())
     average = Transformer(config).to(device)
     average.load_state_dict(model.state_dict())
-    optimiser = _optimiser(model, recipe)
+    optimisers = _optimisers(model, recipe)
     home = _Home.of(folder, {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}, rank)
-    start = home.restore(model, average, optimiser, device)
+    start = home.restore(model, average, optimisers, device)
     runner: Any = model
     if world > 1:
         runner = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.index else None)
     if compile_model:
         runner = torch.compile(runner)
-    began, step, shown = time.monotonic(), start, torch.zeros((), device=device)
+    began, shown = time.monotonic(), torch.zeros((), device=device)
     progress = Progress(start, math.nan, 0.0, 0.0)
     model.train()
-    for step in range(start, recipe.steps):
-        tokens, masked = _batch(store, config.length, share, masks, recipe.seed, step, rank)
-        tokens, masked = _to(tokens, device), _to(masked, device)
+
+    def made(step: int) -> Batch:
+        rng = np.random.default_rng([recipe.seed, step, rank])
+        tokens = store.random_windows(config.length, share, rng=rng)
+        return Batch.of(tokens, masks.draw(share, config.length, rng=rng), config.vocab)
+
+    for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
+        batch = batch.to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = runner(tokens.masked_fill(masked, config.vocab))
-        loss = masked_loss(logits, tokens, masked)
+            logits = runner(batch.tokens, batch.rows)
+        loss = batch.loss(logits)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        rate = learning_rate(recipe, step)
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        share_of_peak = rate_share(recipe, step)
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = share_of_peak * group["peak"]
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
         _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
         shown += loss.detach()
         done = step + 1
@@ -214,7 +202,7 @@ def train(
         over = minutes is not None and done % 50 == 0 and _agreed(time.monotonic() - began > 60 * minutes, device)
         if done % every == 0 or last or over:
             mean = float(shown) / max(done - progress.step, 1)
-            progress = Progress(done, mean, rate, time.monotonic() - began)
+            progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
             if not math.isfinite(mean):
                 raise FloatingPointError(
                     f"The loss is not a number at step {done}. Lower the learning rate; the last checkpoint is intact."
@@ -223,37 +211,49 @@ def train(
             home.log(progress)
             watch(progress)
         if done % (10 * every) == 0 or last or over:
-            home.checkpoint(done, model, average, optimiser)
+            home.checkpoint(done, model, average, optimisers)
         if over:
             break
     return average.eval(), progress
 
 
-def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warm-up, then half a cosine down to zero."""
+def rate_share(recipe: Recipe, step: int) -> float:
+    """Share of the peak learning rate at a step: a linear warm-up, then half a cosine down to zero."""
     if step < recipe.warmup:
-        return recipe.rate * (step + 1) / recipe.warmup
-    share = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
-    return recipe.rate * 0.5 * (1 + math.cos(math.pi * min(share, 1.0)))
+        return (step + 1) / recipe.warmup
+    done = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
 
 
-def _batch(
-    store: Store, length: int, share: int, masks: Masks, seed: int, step: int, rank: int
-) -> tuple[Tensor, Tensor]:
-    rng = np.random.default_rng([seed, step, rank])
-    tokens = store.random_windows(length, share, rng=rng)
-    return torch.from_numpy(tokens), torch.from_numpy(masks.draw(share, length, rng=rng))
+def _ahead(make: Callable[[int], T], start: int, stop: int) -> Iterator[T]:
+    """`make(start), …, make(stop − 1)`, each made by a thread while the one before is in use."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(make, start) if start < stop else None
+        for step in range(start, stop):
+            assert coming is not None
+            ready = coming.result()
+            coming = thread.submit(make, step + 1) if step + 1 < stop else None
+            yield ready
 
 
-def _to(values: Tensor, device: torch.device) -> Tensor:
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
-
-
-def _optimiser(model: Transformer, recipe: Recipe) -> torch.optim.AdamW:
-    matrices = [p for p in model.parameters() if p.ndim == 2]
-    others = [p for p in model.parameters() if p.ndim != 2]
-    groups = [{"params": matrices, "weight_decay": recipe.decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=next(model.parameters()).is_cuda)
+def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate."""
+    named = list(model.named_parameters())
+    inside = [p for name, p in named if p.ndim == 2 and not name.startswith(("embed", "head"))]
+    outside = [p for name, p in named if p.ndim == 2 and name.startswith(("embed", "head"))]
+    others = [p for _, p in named if p.ndim != 2]
+    decayed = outside if recipe.muon else inside + outside
+    groups = [
+        {"params": decayed, "weight_decay": recipe.decay, "peak": recipe.rate},
+        {"params": others, "weight_decay": 0.0, "peak": recipe.rate},
+    ]
+    optimisers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda)
+    ]
+    if recipe.muon:
+        group = {"params": inside, "weight_decay": recipe.decay, "peak": recipe.muon}
+        optimisers.append(Muon([group], lr=recipe.muon))
+    return optimisers
 
 
 @torch.no_grad()
@@ -293,7 +293,7 @@ class _Home:
         return cls(None if folder is None else Path(folder), identity, rank)
 
     def restore(
-        self, model: Transformer, average: Transformer, optimiser: torch.optim.AdamW, device: torch.device
+        self, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer], device: torch.device
     ) -> int:
         path = None if self.folder is None else self.folder / "checkpoint.pt"
         if path is None or not path.exists():
@@ -306,10 +306,13 @@ class _Home:
             )
         model.load_state_dict(saved["model"])
         average.load_state_dict(saved["average"])
-        optimiser.load_state_dict(saved["optimiser"])
+        for optimiser, state in zip(optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(state)
         return int(saved["step"])
 
-    def checkpoint(self, step: int, model: Transformer, average: Transformer, optimiser: torch.optim.AdamW) -> None:
+    def checkpoint(
+        self, step: int, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer]
+    ) -> None:
         if self.folder is None or self.rank:
             return
         # One fixed name: a run that is killed again and again leaves one half-written file, not many.
@@ -321,7 +324,7 @@ class _Home:
                     "step": step,
                     "model": model.state_dict(),
                     "average": average.state_dict(),
-                    "optimiser": optimiser.state_dict(),
+                    "optimisers": [optimiser.state_dict() for optimiser in optimisers],
                 },
                 file,
             )

@@ -11,7 +11,8 @@ from unmask import check, models
 from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import options
-from unmask.predict import MaskPredictor, Prediction, Wrapper
+from unmask.predict import MaskPredictor, Wrapper
+from unmask.prediction import Prediction
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Codec, Store
 

@@ -18,9 +18,10 @@ from unmask.backend import torch
 from unmask.cli import model as shared
 from unmask.cli import options
 from unmask.cli.output import print_json, progress, terminal
+from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Bytes, Codec, Store, Tokenizer
-from unmask.train import Masks, MixedMasks, Progress, Recipe, ScheduleMasks, UniformMasks
+from unmask.train import Progress, Recipe
 from unmask.train import train as fit
 
 _ABOUT = "about.json"
@@ -95,7 +96,8 @@ def train(
     words = shared.read_text(text)
     codec = _codec(alphabet, words)
     # Two thirds of four times the width, as is usual for gated layers.
-    config = nn.Config(codec.vocab, length, width, layers, heads, hidden=max(32, width * 8 // 3 // 32 * 32))
+    hidden = max(32, width * 8 // 3 // 32 * 32)
+    config = nn.Config(codec.vocab, length, width, -(-layers // 2), max(1, layers // 2), heads, hidden, hidden)
     store = Store.of(words, codec)
     if len(store) < length:
         raise ValueError(f"Argument 'text' must have at least one sequence of {length} tokens, not {len(store)}.")

@@ -16,7 +16,7 @@ from typing import Any
 from unmask import nn
 from unmask.backend import torch
 from unmask.calibrate import fingerprint
-from unmask.predict import Headed
+from unmask.predict import MaskPredictor
 from unmask.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
@@ -38,7 +38,7 @@ class Model:
 
     name: str
     module: nn.Transformer
-    predictor: Headed
+    predictor: MaskPredictor
     codec: Codec
     length: int
     about: dict[str, Any]

@@ -1,0 +1,176 @@
+"""The best periodic order there is for the built-in model, found exactly, and a few others that were thought of.
+
+    python experiments/search.py TEXT [--texts 256] [--check 1024] [--output experiments/results]
+
+In a periodic order all positions of one residue modulo 16 are revealed together; a comb is `0, 1, 2, …`, but any of the
+16! orders may be better, and so may steps of several residues. The loss of residue `r` when the residues of a set `S`
+are visible is measured for every `S` up to rotation (4,116 of them) on validation text. Then the cost of every schedule
+that reveals whole residues is a path through the 65,536 sets, and the best one for each number of steps is a shortest
+path. The winners, and the orders that people think of, are then measured by replay on the test split, where nothing was
+chosen. Writes search.csv.
+"""
+
+import argparse
+import math
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import common
+import corpus
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unmask import models, order, size
+from unmask.evaluate.exact import Estimate
+from unmask.evaluate.texts import replay
+from unmask.loops import compiled
+from unmask.schedule import Schedule
+
+PERIOD = 16
+FULL = (1 << PERIOD) - 1
+# One residue at a time, in orders that people think of.
+GUESSES = {
+    "comb": list(range(PERIOD)),
+    "both sides": [r for pair in zip(range(8), range(15, 7, -1), strict=True) for r in pair],
+    "two runs": [r for pair in zip(range(8), range(8, 16), strict=True) for r in pair],
+    "four anchors, then runs": [0, 8, 4, 12, *(a + b for b in (1, 2, 3) for a in (0, 8, 4, 12))],
+    "bit reversal": order.bit_reversal(PERIOD).tolist(),
+    "every second, then the gaps": [*range(0, 16, 2), *range(1, 16, 2)],
+}
+
+
+def rotated(subset: int, by: int) -> int:
+    return ((subset << by) | (subset >> (PERIOD - by))) & FULL
+
+
+@torch.no_grad()
+def losses(model: models.Model, texts: torch.Tensor) -> NDArray[np.float64]:
+    """Nats per token of residue `r` when those of `S` are visible, shape `(2^16, 16)`; NaN where it is visible."""
+    count, length = texts.shape
+    shift = torch.arange(count, device=texts.device) % PERIOD
+    residue = (torch.arange(length, device=texts.device) - shift[:, None]) % PERIOD
+    table = np.full((FULL + 1, PERIOD), np.nan)
+    begin = time.monotonic()
+    for subset in range(FULL):
+        if any(rotated(subset, by) < subset for by in range(1, PERIOD)):
+            continue
+        masked = ((subset >> residue) & 1) == 0
+        rows = torch.nonzero(masked.flatten())[:, 0]
+        prediction = model.predictor(texts.masked_fill(masked, model.predictor.mask), masked, rows)
+        chance = prediction.log_probabilities().gather(1, texts.flatten()[rows, None])[:, 0]
+        total = torch.zeros(PERIOD, dtype=torch.float64, device=texts.device)
+        total.index_add_(0, residue.flatten()[rows], -chance.double())
+        mean = (total * PERIOD / texts.numel()).cpu().numpy()
+        for by in range(PERIOD):
+            turned = rotated(subset, by)
+            hidden = [r for r in range(PERIOD) if not subset >> r & 1]
+            table[turned, [(r + by) % PERIOD for r in hidden]] = mean[hidden]
+    print(f"{len(texts)} texts, all sets, in {time.monotonic() - begin:.0f} s", flush=True)
+    return table
+
+
+@compiled
+def shortest(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cost of the best way to each set in `k` steps, and the set before the last step; shapes `(17, 2^16)`."""
+    period = table.shape[1]
+    full = (1 << period) - 1
+    cost = np.full((period + 1, full + 1), np.inf)
+    before = np.zeros((period + 1, full + 1), dtype=np.int64)
+    cost[0, 0] = 0.0
+    added = np.zeros(full + 1)
+    for start in range(full):  # every set comes after its subsets
+        rest = full ^ start
+        step = 0
+        while True:
+            step = (step - rest) & rest  # the next subset of what is left, in ascending order
+            if step == 0:
+                break
+            low = 0
+            while not step >> low & 1:
+                low += 1
+            added[step] = added[step ^ (1 << low)] + table[start, low] if step & (step - 1) else table[start, low]
+            end = start | step
+            for k in range(period):
+                value = cost[k, start] + added[step]
+                if value < cost[k + 1, end]:
+                    cost[k + 1, end] = value
+                    before[k + 1, end] = start
+    return cost, before
+
+
+def best(before: NDArray[np.int64], steps: int) -> list[list[int]]:
+    """The residues of each step of the best schedule with so many steps."""
+    sets = [FULL]
+    for k in range(steps, 0, -1):
+        sets.append(int(before[k, sets[-1]]))
+    sets.reverse()
+    return [[r for r in range(PERIOD) if (b ^ a) >> r & 1] for a, b in pairwise(sets)]
+
+
+def predicted(table: NDArray[np.float64], groups: list[list[int]]) -> float:
+    """Nats per period of a schedule that reveals these residues step by step."""
+    seen, total = 0, 0.0
+    for group in groups:
+        total += table[seen, group].sum()
+        seen |= sum(1 << r for r in group)
+    return total
+
+
+def candidates(table: NDArray[np.float64], before: NDArray[np.int64]) -> dict[tuple[str, int], list[list[int]]]:
+    """Name and number of steps -> the residues of each step."""
+    found = {}
+    for name, residues in GUESSES.items():
+        found[name, 16] = [[r] for r in residues]
+        found[name, 8] = [residues[k : k + 2] for k in range(0, 16, 2)]
+        found[name, 4] = [residues[k : k + 4] for k in range(0, 16, 4)]
+    for steps in (4, 6, 8, 10, 12, 16):
+        found["best of all", steps] = best(before, steps)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--model", default="builtin")
+    parser.add_argument("--texts", type=int, default=256)
+    parser.add_argument("--check", type=int, default=1024)
+    parser.add_argument("--output", type=Path, default=common.RESULTS)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = True
+    model = models.load(options.model, device=device)
+    _, valid, test = corpus.splits(options.text)
+    table = losses(model, torch.from_numpy(valid.even_windows(corpus.LENGTH, options.texts)).to(device))
+    _, before = shortest(np.nan_to_num(table))
+    texts = torch.from_numpy(test.even_windows(corpus.LENGTH, options.check)).to(device)
+    repeats, rows, reference = corpus.LENGTH // PERIOD, [], {}
+    for (name, steps), groups in candidates(table, before).items():
+        flat = [r for group in groups for r in group]
+        schedule = Schedule(size.Explicit([repeats * len(group) for group in groups]), order.Periodic(flat))
+        nll = replay(model.predictor, schedule, texts, rng=list(range(len(texts))), batch=1024).nll.numpy()
+        # The comb with one tooth for each step, whatever its period.
+        if steps not in reference:
+            comb = Schedule(size.Even(steps), order.Comb())
+            reference[steps] = replay(model.predictor, comb, texts, rng=list(range(len(texts))), batch=1024).nll.numpy()
+        cost, gain = Estimate.of(nll), Estimate.of(nll - reference[steps])
+        scale = 1 / (corpus.LENGTH * math.log(2))
+        row = {
+            "name": name,
+            "steps": steps,
+            "bits": f"{cost.mean * scale:.5f}",
+            "error": f"{cost.standard_error * scale:.5f}",
+            "over_comb": f"{gain.mean * scale:.5f}",
+            "over_comb_error": f"{gain.standard_error * scale:.5f}",
+            "predicted": f"{predicted(table, groups) / PERIOD / math.log(2):.5f}",
+            "residues": " | ".join(" ".join(map(str, group)) for group in groups),
+        }
+        print(*row.values(), flush=True)
+        rows.append(row)
+    common.write(options.output / "search.csv", list(rows[0]), rows)
+
+
+if __name__ == "__main__":
+    main()
