@@ -55,7 +55,7 @@ def calibrated(model: models.Model, texts: torch.Tensor, batch: int) -> Calibrat
     """Every order that the table needs, measured on validation text."""
     length = texts.shape[1]
     orders = {"random": order.Random(), "spread": order.Spread(), "left-to-right": order.LeftToRight()}
-    orders |= {f"comb:{length // teeth}": order.Comb(length // teeth) for teeth in STEPS[:-1]}
+    orders |= {f"comb-{length // teeth}": order.Comb(length // teeth) for teeth in STEPS[:-1]}
     losses = {}
     for name, which in orders.items():
         places = range(length) if name == "left-to-right" else range(0, length, 4) if name == "spread" else ()

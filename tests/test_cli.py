@@ -464,6 +464,30 @@ def test_the_demo_shows_a_table_and_saves_a_figure(tmp_path, monkeypatch):
     assert errors["Markov chain", "even"] < errors["Markov chain", "minimax-min"]
 
 
+def test_the_demo_writes_a_text_and_prices_schedules_with_the_built_in_model(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    result = answer("demo")
+    assert len(result["text"]) == 256
+    assert set(result["text"]) <= set("abcdefghijklmnopqrstuvwxyz ")
+    bits = {(row["order"], row["size"], row["steps"]): row["bits_per_token"] for row in result["costs"]}
+    # Sixteen steps of the comb beat 256 in random order, and every other schedule of sixteen steps.
+    assert bits["comb", "even", 16] < bits["random", "one by one", 256]
+    assert min((cost, key) for key, cost in bits.items() if key[2] == 16)[1] == ("comb", "even", 16)
+    assert bits["random", "optimal", 16] <= bits["random", "even", 16]
+    shown = run("demo").stdout
+    assert result["text"][:40] in " ".join(shown.split())
+    assert f"{bits['comb', 'even', 16]:.3f} *" in shown
+
+
+def test_without_torch_the_demo_says_how_to_see_a_text(tmp_path):
+    script = "import sys; sys.modules['torch'] = None; from unmask.cli import main; main(['demo'])"
+    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert 'pip install "unmask[torch]"' in result.stdout
+    assert "Expected KL in nats" in result.stdout
+
+
 def test_without_matplotlib_the_demo_does_without_a_figure(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.chdir(tmp_path)

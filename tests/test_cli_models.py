@@ -169,28 +169,28 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
     from rich.console import Console
     from rich.live import Live
 
-    from unmask.cli.generate import _view
+    from unmask.cli.watch import frames
 
     console = Console(width=80, height=24, force_terminal=True, record=True)
     model = models.load(place / "m.safetensors")
     schedule = Schedule(size.Even(4), order.Comb())
-    frames = []
+    shown = []
 
     class Recorded(Live):
         def update(self, renderable, *, refresh=False):
-            frames.append(list(renderable.renderables))
+            shown.append(list(renderable.renderables))
 
     with Recorded(console=console, auto_refresh=False) as live:
-        look = _view(console, live, model.codec, schedule, 30)
+        look = frames(console, live, model.codec, schedule, 30)
         Sampler(model.predictor, schedule).run((30, LENGTH), rng=list(range(30)), watch=look)
-    assert len(frames) == 4
-    for number, frame in enumerate(frames):
+    assert len(shown) == 4
+    for number, frame in enumerate(shown):
         assert len(frame) < 24
         assert max(len(line) for line in frame) <= 80
         assert frame[0].plain.count("_") == LENGTH - 4 * (number + 1)
         new = [span for span in frame[0].spans if "green" in str(span.style)]
         assert sum(span.end - span.start for span in new) == 4
-    assert "step 4 of 4   100% revealed   11 of 30 sequences" in frames[-1][-1].plain
+    assert "step 4 of 4   100% revealed   11 of 30 sequences" in shown[-1][-1].plain
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_advice_can_measure_first(place):
         ("--calibration C", "Missing option '--target'."),
         ("--calibration C --target -1", "Argument 'target' must be at least 0, not -1."),
         ("--calibration C --steps 17", "Argument 'steps' must be at most 16, not 17."),
-        ("--calibration C --target 1 --texts 4", "With --calibration there is no use for --texts."),
+        ("--calibration C --target 1 --texts 4", "Without --text there is no use for --texts."),
         ("--calibration C --target 1 --save no/s.json", "Argument 'save' must be in a folder that exists"),
     ],
 )

@@ -32,13 +32,52 @@ def test_half_precision_halves_the_weights(tmp_path):
     assert abs(full - half - 2 * weights) < 64  # the headers differ by a few characters
 
 
-def test_the_head_on_some_rows_gives_what_the_whole_model_gives():
+@pytest.mark.parametrize(
+    "rows", [[1, 3, 5, 8], [8, 0, 9, 3, 3], [7], list(range(10)), []], ids=["some", "any order", "one", "all", "none"]
+)
+def test_rows_asked_for_have_the_logits_of_the_whole(rows):
+    """Also in any order, more than once, and with sequences of which nothing is asked."""
     whole, tokens = model(), torch.tensor([[0, 5, 2, 5, 4], [5, 5, 5, 5, 1]])
-    rows = torch.tensor([1, 3, 5, 8])
-    predictor = whole.predictor()
+    index = torch.tensor(rows, dtype=torch.int64)
     with torch.no_grad():
-        expected = torch.log_softmax(whole(tokens).flatten(0, 1)[rows], dim=-1)
-        torch.testing.assert_close(predictor(tokens, tokens == 5, rows).log_probabilities(), expected)
+        expected = whole(tokens).flatten(0, 1)[index]
+        torch.testing.assert_close(whole.predictor()(tokens, tokens == 5, index).logits(), expected)
+        unique = index.unique()
+        torch.testing.assert_close(whole(tokens, unique), whole(tokens).flatten(0, 1)[unique])
+
+
+@pytest.mark.parametrize("tokens_at_once", [1, 7, 10, 1000])
+def test_a_batch_in_parts_is_the_batch(monkeypatch, tokens_at_once):
+    monkeypatch.setattr(nn, "_TOKENS", tokens_at_once)
+    whole, tokens = model(), torch.randint(6, (5, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = whole(tokens).flatten(0, 1)
+        torch.testing.assert_close(whole.predictor()(tokens, tokens == 5).logits(), expected)
+
+
+def test_equal_texts_go_through_the_layers_once(monkeypatch):
+    whole, seen = model(), []
+    monkeypatch.setattr(
+        whole, "memory", lambda tokens: seen.append(len(tokens)) or nn.Transformer.memory(whole, tokens)
+    )
+    tokens = torch.full((4, 6), 5)
+    rows = torch.tensor([0, 7, 14, 15, 23])
+    with torch.no_grad():
+        logits = whole.predictor()(tokens, tokens == 5, rows).logits()
+        torch.testing.assert_close(logits, nn.Transformer.forward(whole, tokens[:1]).flatten(0, 1)[rows % 6])
+    assert seen[0] == 1
+
+
+def test_readers_see_every_position_and_no_other_row():
+    """A row's logits do not change with the rows asked for beside it, and do change with any token of its text."""
+    whole, tokens = model(), torch.tensor([[0, 5, 2, 5, 4]])
+    with torch.no_grad():
+        alone = whole(tokens, torch.tensor([1]))
+        torch.testing.assert_close(whole(tokens, torch.tensor([3, 1]))[1:], alone)
+        for place in (0, 2, 4):
+            changed = tokens.clone()
+            changed[0, place] = 1
+            assert not torch.allclose(whole(changed, torch.tensor([1])), alone)
 
 
 def test_attention_looks_both_ways():

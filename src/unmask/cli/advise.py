@@ -47,8 +47,11 @@ def advise(
     measured orders: the best this model does when nothing is revealed in parallel. The advice is the schedule with the
     fewest steps that is predicted to stay within it, or with --steps the best schedule of so many.
 
+    The built-in model comes with its calibration, on English text; other models need one.
+
     \b
     Examples:
+      unmask advise --target 0.05
       unmask advise --calibration calibration.json --target 0.05
       unmask advise --calibration calibration.json --steps 16 --save schedule.json
       unmask advise --model my-run --text held-out.txt --target 0.1 --json
@@ -60,15 +63,22 @@ def advise(
     runner_up {order, bits_per_token, steps_for_target} or null, even_random {bits_per_token, steps_for_target} or null,
     schedule, saved, advice. A steps_for_target of null means never.
     """
-    if (file is None) == (text is None):
-        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+    if file is not None and text is not None:
+        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE, not both.")
     if target is None and steps is None:
         raise click.UsageError("Missing option '--target'.")
-    if file is not None and count is not None:
-        raise ValueError("With --calibration there is no use for --texts. Leave it out.")
+    if text is None and count is not None:
+        raise ValueError("Without --text there is no use for --texts. Leave it out.")
     shared.check_place("save", save)
     model = models.load(model_name, device=shared.device_named(device_name))
-    calibration = _measured(model, text, count, seed) if file is None else shared.read_calibration(file, model)
+    if file is not None:
+        calibration = shared.read_calibration(file, model)
+    elif text is not None:
+        calibration = _measured(model, text, count, seed)
+    else:
+        calibration = models.calibration_of(model)
+        if calibration is None:
+            raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
     advice = find(calibration, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
@@ -86,8 +96,7 @@ def advise(
         screen.print(f"Next: unmask generate --model {model_name} --schedule {save}", soft_wrap=True, markup=False)
 
 
-def _measured(model: models.Model, text: Path | None, count: int | None, seed: int) -> Calibration:
-    assert text is not None
+def _measured(model: models.Model, text: Path, count: int | None, seed: int) -> Calibration:
     tokens = shared.read_windows(model, text, count)
     wanted = {name: schedules.blind_named(name) for name in measuring.ORDERS}
     start = measuring.blank(model, tokens, seed)

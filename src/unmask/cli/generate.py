@@ -9,25 +9,20 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console, Group
 from rich.live import Live
-from rich.text import Text
 
 from unmask import check, models
 from unmask.backend import Tensor, torch
 from unmask.cli import model as shared
 from unmask.cli import options, schedules
 from unmask.cli.output import print_json, progress, terminal
+from unmask.cli.watch import frames
 from unmask.draw import Categorical, Draw, Greedy, TopP
 from unmask.sample import Sampler, State, Step
-from unmask.schedule import Schedule
-from unmask.size import Blind
-from unmask.text import Codec
-from unmask.trace import GIVEN, Trace
+from unmask.trace import Trace
 
 _STEPS = 16
 _BATCH = 64
-_FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
 
 
 @click.command()
@@ -107,7 +102,7 @@ def generate(
         if watch and not as_json and screen.is_terminal:
             # The frames vanish, and the finished texts are printed in their place.
             view = stack.enter_context(Live(console=screen, auto_refresh=False, transient=True))
-            look = _view(screen, view, model.codec, schedule, count)
+            look = frames(screen, view, model.codec, schedule, count)
         bar = progress()
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=count)
@@ -179,43 +174,3 @@ def _start(model: models.Model, prompt: str | None, length: int | None) -> Tenso
 
 def _rows(traces: list[Trace], part: str) -> list[Any]:
     return [row for trace in traces for row in getattr(trace, part).tolist()]
-
-
-def _view(screen: Console, live: Live, codec: Codec, schedule: Schedule, count: int) -> Callable[[State, Step], None]:
-    """Draws a frame after every step: what was given, what is new, what is still masked."""
-    last = time.monotonic()
-
-    def look(state: State, step: Step) -> None:
-        nonlocal last
-        width = min(screen.width, 80) - 2
-        lines: list[Text] = []
-        shown = 0
-        for tokens, revealed, masked in zip(
-            state.tokens.tolist(), state.revealed.tolist(), state.masked.tolist(), strict=True
-        ):
-            text = Text()
-            for token, when, hidden in zip(tokens, revealed, masked, strict=True):
-                text.append(*_letter(codec, token, when, hidden, step.index))
-            block = [text[start : start + width] for start in range(0, len(text), width)]
-            # The whole frame must fit the window, or the terminal could not draw over it.
-            if shown and len(lines) + len(block) + 3 > screen.height:
-                break
-            lines += [*block, Text()]
-            shown += 1
-        done = int((~state.masked).sum()) / state.masked.numel()
-        whole = f" of {schedule.size.steps}" if isinstance(schedule.size, Blind) else ""
-        foot = f"step {step.index + 1}{whole}   {done:4.0%} revealed"
-        foot += f"   {shown} of {count} sequences" if shown < count else ""
-        live.update(Group(*lines, Text(foot, style="dim")), refresh=True)
-        pause = min(_FRAME, _SHOW * step.rows.numel() / state.masked.numel())
-        time.sleep(max(0.0, last + pause - time.monotonic()))
-        last = time.monotonic()
-
-    return look
-
-
-def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
-    if hidden:
-        return "_", "dim"
-    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.decode([token]))
-    return shown, "bold black on green" if when == now else "cyan" if when == GIVEN else ""

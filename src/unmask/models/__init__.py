@@ -15,12 +15,13 @@ from typing import Any
 
 from unmask import nn
 from unmask.backend import torch
-from unmask.calibrate import fingerprint
+from unmask.calibrate import Calibration, fingerprint
 from unmask.predict import MaskPredictor
 from unmask.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
 FILE = "model.safetensors"
+CALIBRATION = "calibration.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +72,15 @@ def load(name: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     if not path.exists():
         raise ValueError(f"Argument 'model' must be '{BUILTIN}' or name a model file, and '{path}' does not exist.")
     return _read(str(name), path / FILE if path.is_dir() else path, device)
+
+
+def calibration_of(model: Model) -> Calibration | None:
+    """What was measured of the built-in model and ships with it; None for any other model."""
+    shipped = resources.files("unmask.models").joinpath(BUILTIN, CALIBRATION)
+    if model.name != BUILTIN or not shipped.is_file():
+        return None
+    with resources.as_file(shipped) as path:
+        return Calibration.load(path)
 
 
 def _read(name: str, path: Path, device: str | torch.device) -> Model:

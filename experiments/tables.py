@@ -1,0 +1,144 @@
+"""Put the tables of `docs/results.md` where they belong, from the committed results.
+
+    python experiments/tables.py
+
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on the page is written by hand.
+"""
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import common
+
+PAGE = Path(__file__).parent.parent / "docs" / "results.md"
+STEPS = (4, 8, 16, 32, 64, 128)
+BLIND = (
+    ("random", "even"),
+    ("random", "cosine"),
+    ("random", "log-linear"),
+    ("random", "tc"),
+    ("random", "dtc"),
+    ("random", "minimax-tc"),
+    ("random", "minimax-dtc"),
+    ("random", "minimax-min"),
+    ("random", "universal"),
+    ("random", "optimal"),
+    ("spread", "even"),
+    ("spread", "optimal"),
+    ("comb", "even"),
+    ("comb", "advised"),
+    ("left-to-right", "even"),
+    ("confidence", "even"),
+    ("margin", "even"),
+    ("entropy", "even"),
+)
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (common.RESULTS / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def markdown(head: list[str], body: list[list[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def totals() -> str:
+    """Bits per character of every schedule with a number of steps, and one by one."""
+    found = {(r["order"], r["size"], round(float(r["steps"]))): float(r["bits"]) for r in rows("text8.csv")}
+    least = {steps: min(bits for (_, _, k), bits in found.items() if k == steps) for steps in STEPS}
+    body = []
+    for order, size in BLIND:
+        line = [f"{order}, {size}"]
+        for steps in STEPS:
+            bits = found.get((order, size, steps))
+            line.append("" if bits is None else f"**{bits:.3f}**" if bits == least[steps] else f"{bits:.3f}")
+        whole = found.get((order, "one by one", 256))
+        body.append([*line, "" if whole is None else f"{whole:.3f}"])
+    return markdown(["order, sizes", *(f"{steps} steps" for steps in STEPS), "one by one"], body)
+
+
+def excesses() -> str:
+    """Nats per sequence over one by one in random order, with paired standard errors."""
+    found = {(r["order"], r["size"], round(float(r["steps"]))): r for r in rows("text8.csv")}
+    body = []
+    for order, size in BLIND:
+        cells = [found.get((order, size, steps)) for steps in STEPS]
+        body.append(
+            [f"{order}, {size}"]
+            + ["" if c is None else f"{float(c['excess']):+.1f} ± {float(c['excess_error']):.1f}" for c in cells]
+        )
+    return markdown(["order, sizes", *(f"{steps} steps" for steps in STEPS)], body)
+
+
+def reactive() -> str:
+    """Rules that look at predictions and choose their own number of steps."""
+    known = [r for r in rows("text8.csv") if r["size"].startswith(("entropy-bound", "threshold", "factor"))]
+    body = [
+        [f"{r['order']}, {r['size']}", f"{float(r['steps']):.1f}", f"{float(r['bits']):.3f} ± {float(r['error']):.3f}"]
+        for r in known
+    ]
+    return markdown(["order, rule", "mean steps", "bits per character"], body)
+
+
+def agreement() -> str:
+    """Predicted from the calibration and measured, and how many standard errors lie between."""
+    body = []
+    for r in rows("text8.csv"):
+        if r["predicted"] and round(float(r["steps"])) in (8, 16, 32, 64):
+            bits, predicted = float(r["bits"]), float(r["predicted"])
+            error = (float(r["error"]) ** 2 + float(r["predicted_error"]) ** 2) ** 0.5
+            name = f"{r['order']}, {r['size']}, {round(float(r['steps']))} steps"
+            body.append([name, f"{predicted:.3f}", f"{bits:.3f}", f"{(bits - predicted) / error:+.1f}"])
+    return markdown(["schedule", "predicted", "measured", "standard errors apart"], body)
+
+
+def searched() -> str:
+    """Orders by residues: those that people think of, and the best there is."""
+    body = [
+        [
+            r["name"],
+            r["steps"],
+            f"{float(r['bits']):.3f} ± {float(r['error']):.3f}",
+            f"{float(r['over_comb']):+.4f} ± {float(r['over_comb_error']):.4f}",
+            r["residues"].replace(" | ", " / "),
+        ]
+        for r in rows("search.csv")
+    ]
+    return markdown(["order of the residues", "steps", "bits per character", "over the comb", "residues"], body)
+
+
+def samples() -> str:
+    """The first text of each setting."""
+    return "\n\n".join(
+        f"{r['order']} order, {r['steps']} steps:\n\n> {r['text']}"
+        for r in rows("text8-samples.csv")
+        if r["seed"] == "0"
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "totals": totals,
+    "excesses": excesses,
+    "reactive": reactive,
+    "agreement": agreement,
+    "searched": searched,
+    "samples": samples,
+}
+
+
+def filled(page: str) -> str:
+    """The page with every table as the results have it."""
+    for name, make in TABLES.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if pattern.search(page):
+            table = make()
+            page = pattern.sub(lambda found, table=table: f"{found[1]}\n{table}\n\n{found[2]}", page)
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))

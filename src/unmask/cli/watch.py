@@ -1,0 +1,56 @@
+"""The live view: a text appearing step by step in the terminal."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from unmask.sample import State, Step
+from unmask.schedule import Schedule
+from unmask.size import Blind
+from unmask.text import Codec
+from unmask.trace import GIVEN
+
+_FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
+
+
+def frames(screen: Console, live: Live, codec: Codec, schedule: Schedule, count: int) -> Callable[[State, Step], None]:
+    """Draws a frame after every step: what was given, what is new, what is still masked."""
+    last = time.monotonic()
+
+    def look(state: State, step: Step) -> None:
+        nonlocal last
+        width = min(screen.width, 80) - 2
+        lines: list[Text] = []
+        shown = 0
+        for tokens, revealed, masked in zip(
+            state.tokens.tolist(), state.revealed.tolist(), state.masked.tolist(), strict=True
+        ):
+            text = Text()
+            for token, when, hidden in zip(tokens, revealed, masked, strict=True):
+                text.append(*_letter(codec, token, when, hidden, step.index))
+            block = [text[start : start + width] for start in range(0, len(text), width)]
+            # The whole frame must fit the window, or the terminal could not draw over it.
+            if shown and len(lines) + len(block) + 3 > screen.height:
+                break
+            lines += [*block, Text()]
+            shown += 1
+        done = int((~state.masked).sum()) / state.masked.numel()
+        whole = f" of {schedule.size.steps}" if isinstance(schedule.size, Blind) else ""
+        foot = f"step {step.index + 1}{whole}   {done:4.0%} revealed"
+        foot += f"   {shown} of {count} sequences" if shown < count else ""
+        live.update(Group(*lines, Text(foot, style="dim")), refresh=True)
+        pause = min(_FRAME, _SHOW * step.rows.numel() / state.masked.numel())
+        time.sleep(max(0.0, last + pause - time.monotonic()))
+        last = time.monotonic()
+
+    return look
+
+
+def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
+    if hidden:
+        return "_", "dim"
+    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.decode([token]))
+    return shown, "bold black on green" if when == now else "cyan" if when == GIVEN else ""
