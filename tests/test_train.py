@@ -52,9 +52,10 @@ def test_training_converges_to_the_true_conditional_marginals(masks):
     assert errors[1] < 0.1 * errors[0]
 
 
-def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("muon", [None, 5e-3])
+def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path, muon):
     store = Store.of("ab ba " * 500, Alphabet("ab "))
-    recipe = Recipe(steps=60, batch=8, rate=3e-3, warmup=5)
+    recipe = Recipe(steps=60, batch=8, rate=3e-3, muon=muon, warmup=5)
     config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
     whole, _ = train(config, store, recipe)
     _, half = train(config, store, recipe, folder=tmp_path, minutes=0.0)
@@ -147,8 +148,8 @@ def test_a_batch_has_few_numbers_of_rows_and_each_row_once(share):
     masked[:, 0] = True
     tokens = rng.integers(5, size=masked.shape)
     batch = Batch.of(tokens, masked, 5)
-    assert len(batch.rows) % 40 == 0
-    assert len(batch.rows) - masked.sum() < 40
+    assert len(batch.rows) % 10 == 0
+    assert len(batch.rows) - masked.sum() < 10
     assert len(batch.rows.unique()) == len(batch.rows)
     assert (batch.weight > 0).sum() == masked.sum()
     assert float(batch.weight.sum()) == pytest.approx(1.0)

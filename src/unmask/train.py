@@ -97,8 +97,8 @@ class Batch(NamedTuple):
         """The loss is the mean over sequences of the mean cross-entropy over their masked tokens."""
         flat = masked.ravel()
         wanted = np.flatnonzero(flat)
-        # A compiled model is compiled for each number of rows: round up to a sixteenth of all positions.
-        step = -(-flat.size // 16)
+        # A compiled model is compiled for each number of rows: round up to a 64th of all positions.
+        step = -(-flat.size // 64)
         spare = np.flatnonzero(~flat)[: -len(wanted) % step]
         index = np.concatenate([wanted, spare])
         weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
