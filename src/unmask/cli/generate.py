@@ -31,7 +31,7 @@ _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view
 
 
 @click.command()
-@shared.name
+@shared.source
 @click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
 @click.option("--count", type=options.INTEGER, default=4, show_default=True, metavar="N", help="How many sequences.")
 @click.option("--order", "order_name", type=schedules.ORDER, metavar="NAME", help=f"{schedules.ORDER_HELP} [comb]")
@@ -45,11 +45,10 @@ _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view
 @click.option("--length", type=options.INTEGER, metavar="L", help="Tokens per sequence; all the model has by default.")
 @click.option("--prompt", help="Text to be completed: _ stands for a masked token.")
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
-@shared.device
 @options.seed
 @options.as_json
 def generate(
-    model_name: str,
+    source: shared.Source,
     steps: int | None,
     count: int,
     order_name: str | None,
@@ -60,7 +59,6 @@ def generate(
     length: int | None,
     prompt: str | None,
     watch: bool,
-    device_name: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -90,7 +88,7 @@ def generate(
     if steps is not None and size_name is not None and ":" in size_name:
         raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
     schedule = None if file is None else shared.read_schedule(file)
-    model = models.load(model_name, device=shared.device_named(device_name))
+    model = source.load()
     start = _start(model, prompt, length)
     if schedule is None:
         masked = int((start == model.predictor.mask).sum())
@@ -124,7 +122,7 @@ def generate(
     if as_json:
         print_json(
             {
-                "model": model_name,
+                "model": source.name,
                 "length": start.shape[1],
                 "schedule": schedule.to_json(),
                 "seconds": round(seconds, 3),

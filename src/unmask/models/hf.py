@@ -29,6 +29,12 @@ _WINDOW = 256  # tokens of a sequence where nobody says how many: contexts can b
 _CONTEXT = 512  # where neither model nor tokenizer know a longest sequence
 
 
+_FOREIGN = (
+    "The model '{}' brings Python code of its own. If you have read it and trust it, allow it by --trust-remote-code "
+    "(trust_remote_code=True)."
+)
+
+
 @dataclass(frozen=True)
 class Family:
     """The conventions of some models.
@@ -83,11 +89,9 @@ def load(
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
-        if family.loader in (config.get("auto_map") or {}) and not trust_remote_code:
-            raise ValueError(
-                f"The model '{name}' brings Python code of its own. Read it, and allow it by --trust-remote-code "
-                "(trust_remote_code=True)."
-            )
+        native = config.get("model_type") in transformers.CONFIG_MAPPING
+        if config.get("auto_map") and not native and not trust_remote_code:
+            raise ValueError(_FOREIGN.format(name))
         tokenizer = _tokenizer(transformers, name, trust_remote_code)
         network = _network(transformers, name, family, trust_remote_code, allow_pickle)
     network = network.eval().to(device)
@@ -170,6 +174,8 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
     try:
         found = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
     except Exception as error:  # the library raises whatever its parts do
+        if "trust_remote_code" in str(error):
+            raise ValueError(_FOREIGN.format(name)) from None
         raise ValueError(f"Argument 'model' must come with its tokenizer, unlike '{name}': {_first(error)}.") from None
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):
