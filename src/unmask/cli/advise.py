@@ -86,7 +86,11 @@ def advise(
         screen.print()
     if save is not None:
         screen.print(f"Written: {save}", soft_wrap=True, markup=False)
-        screen.print(f"Next: unmask generate {source.words} --length {model.length} --schedule {save}", soft_wrap=True, markup=False)
+        screen.print(
+            f"Next: unmask generate {source.words} --length {model.length} --schedule {save}",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _measured(model: models.Model, text: Path | None, count: int | None, seed: int) -> Calibration:
