@@ -11,7 +11,6 @@ transformers = pytest.importorskip("transformers", reason="models of Hugging Fac
 
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
-
 from unmask import models, order, size  # noqa: E402
 from unmask.evaluate.texts import replay  # noqa: E402
 from unmask.models import head, hf  # noqa: E402
@@ -157,7 +156,7 @@ WHOLE = ("Esm", "MobileBert")  # one adds to the logits, the other uses the weig
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
-    """Where the output layer can be run apart it is; where it cannot, the network is used whole; never anything else."""
+    """The output layer is run apart where that gives the same, and nowhere else."""
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**{**SMALL, **ARCHITECTURES[name]})
     network = getattr(transformers, f"{name}ForMaskedLM")(config).eval()
