@@ -157,6 +157,8 @@ WHOLE = ("Esm", "MobileBert")  # one adds to the logits, the other uses the weig
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
     """The output layer is run apart where that gives the same, and nowhere else."""
+    if not hasattr(transformers, f"{name}Config"):
+        pytest.skip(f"this version of transformers has no {name}")
     torch.manual_seed(0)
     config = getattr(transformers, f"{name}Config")(**{**SMALL, **ARCHITECTURES[name]})
     network = getattr(transformers, f"{name}ForMaskedLM")(config).eval()

@@ -90,7 +90,7 @@ def tokenizer(folder, words=WORDS, chat=None, framed=True, **special):
         inner.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
     names = {
         "unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]",
-        **special,
+        "model_max_length": LENGTH + 2, **special,
     }  # fmt: skip
     fast = PreTrainedTokenizerFast(tokenizer_object=inner, **{k: v for k, v in names.items() if v is not None})
     fast.chat_template = chat

@@ -95,12 +95,17 @@ def load(
         tokenizer = _tokenizer(transformers, name, trust_remote_code)
         network = _network(transformers, name, family, trust_remote_code, allow_pickle)
     network = network.eval().to(device)
-    mask = _mask(tokenizer, network.config, name)
-    return _assembled(name, family, network, tokenizer, mask)
+    return _assembled(name, family, network, tokenizer)
 
 
-def _assembled(name: str, family: Family, network: Any, tokenizer: Any, mask: int) -> Model:
-    probe = list(tokenizer(tokenizer.convert_ids_to_tokens(mask))["input_ids"])
+def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
+    places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
+    known = [int(found) for found in (places if family.ended else places[::-1]) if found is not None]
+    if not known:
+        raise ValueError(f"Argument 'model' must have a mask token, and neither '{name}' nor its tokenizer names one.")
+    mask = known[0]
+    word = tokenizer.convert_ids_to_tokens(mask)
+    probe = [] if word is None else list(tokenizer(word)["input_ids"])
     if probe.count(mask) != 1:
         raise ValueError(f"Argument 'model' must have a tokenizer that reads its mask token as one, unlike '{name}'.")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
@@ -214,13 +219,6 @@ def _dtype(transformers: Any) -> str:
     """What the library calls the type of the weights; it was renamed."""
     major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
     return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
-
-
-def _mask(tokenizer: Any, config: Any, name: str) -> int:
-    for found in (getattr(config, "mask_token_id", None), tokenizer.mask_token_id):
-        if found is not None:
-            return int(found)
-    raise ValueError(f"Argument 'model' must have a mask token, and neither '{name}' nor its tokenizer names one.")
 
 
 def _context(network: Any, tokenizer: Any) -> int:
