@@ -31,5 +31,7 @@ clean:                 ## remove everything that the other targets made
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,plot,dev]"
+	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
+	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
 	touch $@

@@ -248,6 +248,7 @@ def measure(
     tokens: Tensor,
     *,
     seed: int,
+    masked: Tensor | None = None,
     points: int = 33,
     steps: int | None = None,
     places: Sequence[int] = (),
@@ -261,24 +262,27 @@ def measure(
         order: A blind order. For `Comb` every start of a tooth is measured, and no other place.
         tokens: Texts, shape `(count, length)`, at least 2.
         seed: Seeds the orders: each text has one order, the same for every number of visible tokens.
+        masked: Positions to be revealed, of the same shape and as many in each text; all by default. The others are
+            given, and the result is that of sequences of so many tokens.
         points: How many numbers of visible tokens to measure for other orders.
         steps: Number of steps the order is told (for a comb without a number of segments).
         places: Numbers of visible tokens that must be among the points.
         batch: Texts at once.
         progress: Called with the number of texts finished since the last call.
     """
-    count, length = tokens.shape
-    check.integer("count", count, least=2)
-    ranks = np.empty((count, length), dtype=np.int64)
-    for row in range(count):
+    check.integer("count", tokens.shape[0], least=2)
+    hidden = (torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked).cpu().numpy()
+    length = _common(hidden, tokens)
+    ranks = np.full(tokens.shape, -1, dtype=np.int64)
+    for row, positions in enumerate(map(np.flatnonzero, hidden)):
         rng = np.random.default_rng([seed, row])
-        arranged = order.arrange(np.arange(length), length=length, steps=steps or length, rng=rng)
+        arranged = order.arrange(positions, length=tokens.shape[1], steps=steps or length, rng=rng)
         ranks[row, arranged] = np.arange(length)
     rank = torch.from_numpy(ranks).to(tokens.device)
     rows: dict[int, tuple[NDArray[np.float64], float]] = {}
 
     def visit(visible: int) -> None:
-        rows[visible] = _row(predictor, tokens, rank, visible, batch, progress)
+        rows[visible] = _row(predictor, tokens, rank, length, visible, batch, progress)
 
     if isinstance(order, Comb):
         segments = order.segments or -(-length // (steps or length))
@@ -298,6 +302,22 @@ def measure(
     )
 
 
+def _common(hidden: NDArray[np.bool_], tokens: Tensor) -> int:
+    """How many positions are masked, in every text."""
+    if hidden.dtype != np.bool_ or hidden.shape != tuple(tokens.shape):
+        raise ValueError(
+            f"Argument 'masked' must hold booleans of shape {tuple(tokens.shape)}, "
+            f"not {hidden.dtype} of shape {hidden.shape}."
+        )
+    counts = hidden.sum(axis=1)
+    if counts.min() != counts.max() or counts.min() == 0:
+        raise ValueError(
+            f"Argument 'masked' must have as many positions in each text, at least 1, not {counts.min()} to "
+            f"{counts.max()}."
+        )
+    return int(counts[0])
+
+
 def _next_place(rows: dict[int, tuple[NDArray[np.float64], float]], length: int) -> int:
     """The middle of the gap over which the mean loss is least certain: the largest drop times width."""
     places = sorted(rows)
@@ -311,12 +331,13 @@ def _row(
     predictor: MaskPredictor,
     tokens: Tensor,
     rank: Tensor,
+    length: int,
     visible: int,
     batch: int,
     progress: Callable[[int], None],
 ) -> tuple[NDArray[np.float64], float]:
     """Mean loss by rank with the first `visible` of the order visible, and the standard error over texts."""
-    count, length = tokens.shape
+    count = tokens.shape[0]
     total = torch.zeros(length, dtype=torch.float64, device=tokens.device)
     means = []
     for start in range(0, count, batch):

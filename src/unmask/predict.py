@@ -11,8 +11,8 @@ dtype, and never as a float64 array over the whole vocabulary.
     Headed             a body that gives hidden states and a head that gives logits
 
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
-`Shifted` (models whose output at position `i` predicts `i+1`), `Tempered` (a deliberately wrong predictor),
-`Counted`.
+`Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
+`Tempered` (a deliberately wrong predictor), `Counted`.
 """
 
 from abc import ABC, abstractmethod
@@ -202,6 +202,45 @@ class Shifted(Wrapper):
 
 
 @dataclass(frozen=True, eq=False)
+class Framed(Wrapper):
+    """Puts fixed tokens around every sequence: the start and end that a model expects, and that no schedule sees.
+
+    Arguments:
+        predictor: The model.
+        before, after: The tokens.
+        pad: A token id that fills up sequences at their end: the tokens `after` then stand before it. By default there
+            is none.
+    """
+
+    predictor: MaskPredictor
+    before: Sequence[int]
+    after: Sequence[int]
+    pad: int | None = None
+
+    def __post_init__(self):
+        for name, tokens in (("before", self.before), ("after", self.after)):
+            for token in tokens:
+                check.integer(name, token, least=0, most=self.vocab - 1)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        batch, length = tokens.shape
+        first, last = len(self.before), len(self.after)
+        wide = first + length + last
+        if rows is None:
+            rows = torch.arange(tokens.numel(), device=tokens.device)
+        frame = _index((*self.before, *self.after), tokens.device).expand(batch, -1).to(tokens.dtype)
+        framed = torch.cat([frame[:, :first], tokens, frame[:, first:]], dim=1)
+        hidden = torch.nn.functional.pad(masked, (first, last))
+        if self.pad is not None and last:
+            padded = (tokens == self.pad).flip(1).cumprod(dim=1).sum(dim=1, keepdim=True)
+            place = torch.arange(wide, device=tokens.device)
+            # What comes after moves to the left by as many tokens as the padding has, and the padding to its right.
+            moved = torch.where(place < wide - padded, place + padded, place - last)
+            framed = framed.gather(1, torch.where(place < first + length - padded, place, moved))
+        return self.predictor(framed, hidden, rows // length * wide + first + rows % length)
+
+
+@dataclass(frozen=True, eq=False)
 class Guided(Wrapper):
     """Classifier-free guidance: `logits = conditional + scale (conditional − free)`.
 
@@ -294,7 +333,7 @@ def _without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
 def _index(ids: tuple[int, ...], device: torch.device) -> Tensor:
     """Token ids on the device, written there once and without a copy from the host: the loop would wait for it."""
     with torch.inference_mode(False):  # what is kept must be usable in training too
-        return torch.cat([torch.full((1,), token, dtype=torch.int64, device=device) for token in ids])
+        return torch.cat([torch.full((1,), token, dtype=torch.int64, device=device) for token in (*ids, 0)])[:-1]
 
 
 def _check_ids(vocab: int, mask: int) -> None:

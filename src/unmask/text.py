@@ -5,6 +5,7 @@ other vocabulary. `Store` keeps the ids of a long text in a file and hands out w
 """
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,30 @@ class Codec(ABC):
     @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of token ids."""
+
+    def prompt(self, text: str, mask: int) -> list[int]:
+        """Token ids of a text in which `_` stands for a masked token.
+
+        Arguments:
+            text: The text.
+            mask: The token id to put at masked tokens.
+        """
+        tokens: list[int] = []
+        for part in re.split("(_)", text):
+            tokens += [mask] if part == "_" else self.encode(part).tolist()
+        return tokens
+
+    def chat(self, message: str) -> list[int]:
+        """Token ids of a message to be answered, for those models that answer.
+
+        Raises:
+            ValueError: if this one does not.
+        """
+        raise ValueError("Argument 'model' must have a chat template to be talked to, which this one has not.")
+
+    def piece(self, token: int) -> str:
+        """The text of one token among others."""
+        return self.decode([token])
 
 
 @dataclass(frozen=True)

@@ -19,25 +19,25 @@ from unmask.size import Even
 
 
 @click.command()
-@shared.name
+@shared.source
 @click.option("--calibration", "file", type=options.FILE, metavar="FILE", help="What `unmask calibrate` wrote.")
 @click.option("--text", type=options.FILE, metavar="FILE", help="Or a text, to measure now; this takes minutes.")
 @click.option("--target", type=options.NUMBER, metavar="BITS", help="Bits per token allowed above one by one.")
 @click.option("--steps", type=options.INTEGER, metavar="K", help="The number of steps, if that is settled.")
 @click.option("--save", type=options.FILE, metavar="FILE", help="Write the schedule, for `unmask generate --schedule`.")
 @shared.texts
-@shared.device
+@shared.length
 @options.seed
 @options.as_json
 def advise(
-    model_name: str,
+    source: shared.Source,
     file: Path | None,
     text: Path | None,
     target: float | None,
     steps: int | None,
     save: Path | None,
     count: int | None,
-    device_name: str,
+    length: int | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -70,21 +70,21 @@ def advise(
     if text is None and count is not None:
         raise ValueError("Without --text there is no use for --texts. Leave it out.")
     shared.check_place("save", save)
-    model = models.load(model_name, device=shared.device_named(device_name))
-    if file is not None:
-        calibration = shared.read_calibration(file, model)
+    kept = None if file is None else shared.read_calibration(file)
+    model = source.load_for(length, kept)
+    if kept is not None and file is not None:
+        shared.check_calibration(kept, file, model)
     elif text is not None:
-        calibration = _measured(model, text, count, seed)
-    else:
-        calibration = models.calibration_of(model)
-        if calibration is None:
-            raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+        kept = _measured(model, text, count, seed)
+    calibration = kept or models.calibration_of(model)
+    if calibration is None:
+        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
     advice = find(calibration, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
     sentences = _sentences(advice, model.length, target)
     if as_json:
-        print_json(_record(advice, model_name, model.length, target, save, " ".join(sentences)))
+        print_json(_record(advice, source.name, model.length, target, save, " ".join(sentences)))
         return
     screen = terminal()
     for number, sentence in enumerate(sentences):
@@ -93,7 +93,11 @@ def advise(
         screen.print()
     if save is not None:
         screen.print(f"Written: {save}", soft_wrap=True, markup=False)
-        screen.print(f"Next: unmask generate --model {model_name} --schedule {save}", soft_wrap=True, markup=False)
+        screen.print(
+            f"Next: unmask generate {source.words} --length {model.length} --schedule {save}",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _measured(model: models.Model, text: Path, count: int | None, seed: int) -> Calibration:

@@ -26,7 +26,7 @@ _TABLE = (8, 16, 32, 64)
 
 
 @click.command()
-@shared.name
+@shared.source
 @click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text that the model has not seen.")
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
@@ -34,21 +34,21 @@ _TABLE = (8, 16, 32, 64)
     help="Orders to measure.",
 )  # fmt: skip
 @shared.texts
+@shared.length
 @click.option(
     "--points", type=options.INTEGER, default=POINTS, show_default=True, metavar="P",
     help="Places at which random and spread orders are measured; more is finer and slower.",
 )  # fmt: skip
-@shared.device
 @options.seed
 @options.as_json
 def calibrate(
-    model_name: str,
+    source: shared.Source,
     text: Path,
     output: Path,
     orders: list[str],
     count: int | None,
+    length: int | None,
     points: int,
-    device_name: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -73,7 +73,7 @@ def calibrate(
     """
     wanted = {name: schedules.blind_named(name) for name in orders}
     shared.check_place("output", output)
-    model = models.load(model_name, device=shared.device_named(device_name))
+    model = source.load_for(length)
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
@@ -82,7 +82,7 @@ def calibrate(
     rows = _rows(found)
     facts = _facts(found)
     if as_json:
-        about = {"model": model_name, "length": found.length, "texts": found.texts, "seconds": round(seconds, 1)}
+        about = {"model": source.name, "length": found.length, "texts": found.texts, "seconds": round(seconds, 1)}
         print_json({**about, "orders": list(found.losses), "measured": done, **facts, "rows": rows})
         return
     screen = terminal()
@@ -108,7 +108,7 @@ def calibrate(
             )
     screen.print(table)
     screen.print(f"Written: {output}   ({seconds:.0f} s)", soft_wrap=True, markup=False)
-    screen.print(f"Next: unmask advise --model {model_name} --calibration {output} --target 0.05", soft_wrap=True)
+    screen.print(f"Next: unmask advise {source.words} --calibration {output} --target 0.05", soft_wrap=True)
 
 
 def measured(
@@ -175,7 +175,8 @@ def _kept(output: Path, model: models.Model, tokens: Tensor, seed: int) -> Calib
     fresh = blank(model, tokens, seed)
     if not output.exists():
         return fresh
-    found = shared.read_calibration(output, model)
+    found = shared.read_calibration(output)
+    shared.check_calibration(found, output, model)
     if (found.texts, found.source) != (fresh.texts, fresh.source):
         raise ValueError(
             f"The calibration '{output}' was made with other texts or another seed. Choose another --output, or give "

@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 @click.command()
-@shared.name
+@shared.source
 @click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text that the model has not seen.")
 @click.option("--order", "orders", type=schedules.ORDER_LIST, metavar="NAMES", help=schedules.ORDER_HELP)
 @click.option(
@@ -43,26 +43,26 @@ _COLUMNS = (
     "--schedule", "files", type=options.FILE, multiple=True, metavar="FILE", help="A schedule from a file; repeatable."
 )
 @shared.texts
+@shared.length
 @click.option("--calibration", "measured", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
 @click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
 @click.option("--output", type=options.FILE, metavar="CSV", help="Also write the rows to this file.")
 @click.option("--figure", type=options.FILE, metavar="PNG", help="Also draw bits per token against evaluations.")
-@shared.device
 @options.seed
 @options.as_json
 def evaluate(
-    model_name: str,
+    source: shared.Source,
     text: Path,
     orders: list[str] | None,
     sizes: list[str] | None,
     steps: list[int] | None,
     files: tuple[Path, ...],
     count: int | None,
+    length: int | None,
     measured: Path | None,
     no_reference: bool,
     output: Path | None,
     figure: Path | None,
-    device_name: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -97,8 +97,10 @@ def evaluate(
     if figure is not None:
         plot.require()
     saved = [schedules.described(shared.read_schedule(file)) for file in files]
-    model = models.load(model_name, device=shared.device_named(device_name))
-    calibration = None if measured is None else shared.read_calibration(measured, model)
+    calibration = None if measured is None else shared.read_calibration(measured)
+    model = source.load_for(length, calibration)
+    if calibration is not None and measured is not None:
+        shared.check_calibration(calibration, measured, model)
     asked = saved + schedules.table(orders or [], sizes or [], steps or [], model.length, calibration)
     tokens = shared.read_windows(model, text, count)
     nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference)
@@ -114,7 +116,7 @@ def evaluate(
         with replacing(figure) as path:
             plot.costs(rows, level, path)
     if as_json:
-        about = {"model": model_name, "length": model.length, "texts": tokens.shape[0], "seed": seed}
+        about = {"model": source.name, "length": model.length, "texts": tokens.shape[0], "seed": seed}
         print_json({**about, "reference": base, "rows": rows})
         return
     _print(rows, base, model, tokens.shape[0], calibration is not None)

@@ -1,6 +1,5 @@
 """`unmask generate`: text from a model, under any schedule."""
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,10 +22,11 @@ from unmask.trace import Trace
 
 _STEPS = 16
 _BATCH = 64
+_ANSWER = 128  # tokens of an answer, where nobody says how many
 
 
 @click.command()
-@shared.name
+@shared.source
 @click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
 @click.option("--count", type=options.INTEGER, default=4, show_default=True, metavar="N", help="How many sequences.")
 @click.option("--order", "order_name", type=schedules.ORDER, metavar="NAME", help=f"{schedules.ORDER_HELP} [comb]")
@@ -37,14 +37,17 @@ _BATCH = 64
     help="1 samples the model's own law; 0 takes the most likely token.",
 )  # fmt: skip
 @click.option("--top-p", type=options.NUMBER, metavar="P", help="Keep only the likeliest tokens of this total mass.")
-@click.option("--length", type=options.INTEGER, metavar="L", help="Tokens per sequence; all the model has by default.")
-@click.option("--prompt", help="Text to be completed: _ stands for a masked token.")
+@shared.length
+@click.option("--prompt", help="Text to be completed: _, or the model's own mask token, stands for a masked token.")
+@click.option(
+    "--chat", is_flag=True,
+    help="The prompt is a message: write an answer of --length tokens, 128 by default, with the model's chat template.",
+)  # fmt: skip
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
-@shared.device
 @options.seed
 @options.as_json
 def generate(
-    model_name: str,
+    source: shared.Source,
     steps: int | None,
     count: int,
     order_name: str | None,
@@ -54,8 +57,8 @@ def generate(
     top_p: float | None,
     length: int | None,
     prompt: str | None,
+    chat: bool,
     watch: bool,
-    device_name: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -63,7 +66,8 @@ def generate(
 
     A prompt is filled where it has '_', one token each, and keeps the rest; it is used as long as it is, or with
     --length continued by masked tokens up to that length. Sequence i has the seed SEED + i, and the same seed gives
-    the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one.
+    the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one. With a model of
+    Hugging Face a prompt may also hold its mask token, such as [MASK]; then '_' is an ordinary character.
 
     \b
     Examples:
@@ -73,6 +77,7 @@ def generate(
       unmask generate --prompt "in the beginning " --length 128 --steps 32
       unmask generate --model my-run --schedule schedule.json --json
       unmask generate --order confidence --size threshold:0.9
+      unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given), nll (nats of what was drawn, under the model), evaluations (of each
@@ -85,8 +90,8 @@ def generate(
     if steps is not None and size_name is not None and ":" in size_name:
         raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
     schedule = None if file is None else shared.read_schedule(file)
-    model = models.load(model_name, device=shared.device_named(device_name))
-    start = _start(model, prompt, length)
+    model = source.load()
+    start, shown = _start(model, prompt, length, chat)
     if schedule is None:
         masked = int((start == model.predictor.mask).sum())
         wanted = _STEPS if steps is None else steps
@@ -112,14 +117,14 @@ def generate(
             bar.advance(task, len(rows))
             look = None
     seconds = time.perf_counter() - begin
-    texts = [model.codec.decode(row) for trace in traces for row in trace.tokens.tolist()]
+    texts = [model.codec.decode(row[shown:]) for trace in traces for row in trace.tokens.tolist()]
     drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
     evaluations = np.concatenate([trace.evaluations for trace in traces])
     speed = drawn / max(int(evaluations.sum()), 1)
     if as_json:
         print_json(
             {
-                "model": model_name,
+                "model": source.name,
                 "length": start.shape[1],
                 "schedule": schedule.to_json(),
                 "seconds": round(seconds, 3),
@@ -153,23 +158,35 @@ def _draw(temperature: float, top_p: float | None) -> Draw:
     return TopP(top_p, temperature)
 
 
-def _start(model: models.Model, prompt: str | None, length: int | None) -> Tensor:
-    """One sequence to start from, shape `(1, length)`, with the predictor's mask where something is to be filled."""
+def _start(model: models.Model, prompt: str | None, length: int | None, chat: bool) -> tuple[Tensor, int]:
+    """One sequence to start from, and the first token to show.
+
+    The sequence has the shape `(1, length)`, with the predictor's mask where something is to be filled.
+    """
     if length is not None:
         check.integer("length", length, least=1, most=model.length)
     mask = model.predictor.mask
-    tokens: list[int] = []
-    for part in re.split("(_)", prompt or ""):
-        tokens += [mask] if part == "_" else model.codec.encode(part).tolist()
+    if chat:
+        if prompt is None:
+            raise click.UsageError("Missing option '--prompt'.")
+        tokens = model.codec.chat(prompt)
+        answer = length or _ANSWER
+        if len(tokens) + answer > model.length:
+            raise ValueError(
+                f"Argument 'length' must be at most {model.length - len(tokens)}, not {answer}: so many tokens are "
+                f"left of the model's {model.length} after a prompt of {len(tokens)}."
+            )
+        return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
+    tokens = model.codec.prompt(prompt or "", mask)
     if len(tokens) > model.length:
         raise ValueError(f"Argument 'prompt' must have at most {model.length} tokens, not {len(tokens)}.")
     if prompt is not None and length is not None and len(tokens) > length:
         raise ValueError(f"Argument 'length' must be at least that of the prompt, {len(tokens)}, not {length}.")
-    wanted = length or (model.length if prompt is None else len(tokens))
+    wanted = length or (model.cut().length if prompt is None else len(tokens))
     tokens += [mask] * (wanted - len(tokens))
     if mask not in tokens:
         raise ValueError("Argument 'prompt' must have something to fill, written as '_'. Or give a --length beyond it.")
-    return torch.tensor([tokens], device=model.device)
+    return torch.tensor([tokens], device=model.device), 0
 
 
 def _rows(traces: list[Trace], part: str) -> list[Any]:

@@ -1,9 +1,11 @@
 """What the commands on models share: their options, texts, places for output, and a predictor that moves a bar."""
 
+import functools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,13 +18,24 @@ from unmask.prediction import Prediction
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Codec, Store
 
-name = click.option(
+_NAME = click.option(
     "--model", "model_name", default=models.BUILTIN, show_default=True, metavar="MODEL",
-    help="'builtin', a .safetensors file saved by unmask, or the folder of `unmask train`.",
+    help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, or hf:NAME_OR_FOLDER for a "
+    "masked language model of Hugging Face.",
 )  # fmt: skip
+_TRUST = click.option(
+    "--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."
+)
+_PICKLE = click.option(
+    "--allow-pickle", is_flag=True, help="Read pickled weights where a model of Hugging Face has no safetensors."
+)
 device = click.option(
     "--device", "device_name", default="auto", show_default=True, metavar="NAME",
     help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
+)  # fmt: skip
+length = click.option(
+    "--length", type=options.INTEGER, metavar="L",
+    help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
 )  # fmt: skip
 texts = click.option(
     "--texts", "count", type=options.INTEGER, metavar="N",
@@ -30,6 +43,54 @@ texts = click.option(
 )  # fmt: skip
 
 _TEXTS = 32
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which model to load, where to, and what it may do.
+
+    Attributes:
+        name: As given to `--model`. device: As given to `--device`.
+        trust_remote_code, allow_pickle: What a model of Hugging Face may do.
+    """
+
+    name: str
+    device: str
+    trust_remote_code: bool
+    allow_pickle: bool
+
+    def load(self) -> models.Model:
+        return models.load(
+            self.name,
+            device=device_named(self.device),
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+        )
+
+    def load_for(self, length: int | None, calibration: Calibration | None = None) -> models.Model:
+        """The model for sequences of that length; else of a calibration's length; else of its own."""
+        model = self.load()
+        if length is None and calibration is not None and calibration.length <= model.length:
+            length = calibration.length
+        return model.cut(length)
+
+    @property
+    def words(self) -> str:
+        """The options that name this model again."""
+        allowed = " --trust-remote-code" if self.trust_remote_code else ""
+        return f"--model {self.name}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
+
+
+def source(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command its model as the argument `source`: the first of its options, and the device."""
+
+    @functools.wraps(command)
+    def gathered(
+        *, model_name: str, device_name: str, trust_remote_code: bool, allow_pickle: bool, **values: Any
+    ) -> None:
+        command(source=Source(model_name, device_name, trust_remote_code, allow_pickle), **values)
+
+    return _NAME(_TRUST(_PICKLE(device(gathered))))
 
 
 def device_named(word: str) -> torch.device:
@@ -80,17 +141,17 @@ def read_windows(model: models.Model, path: Path, count: int | None) -> Tensor:
     return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
 
 
-def read_calibration(path: Path, model: models.Model) -> Calibration:
-    """A calibration of this model.
-
-    Raises:
-        ValueError: if there is none in the file, or it was made for another model or length.
-    """
+def read_calibration(path: Path) -> Calibration:
+    """A calibration, of whatever model."""
     try:
-        found = Calibration.load(path)
+        return Calibration.load(path)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
+
+
+def check_calibration(found: Calibration, path: Path, model: models.Model) -> None:
+    """Refuse a calibration that was made for another model or length."""
     if found.length != model.length:
         raise ValueError(
             f"The calibration '{path}' was made for sequences of {found.length} tokens, and the model has "
@@ -98,7 +159,6 @@ def read_calibration(path: Path, model: models.Model) -> Calibration:
         )
     if found.model != model.fingerprint:
         raise ValueError(f"The calibration '{path}' was made for another model. Run `unmask calibrate` for this one.")
-    return found
 
 
 def read_schedule(path: Path) -> Schedule:

@@ -52,5 +52,5 @@ def frames(screen: Console, live: Live, codec: Codec, schedule: Schedule, count:
 def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
     if hidden:
         return "_", "dim"
-    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.decode([token]))
+    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.piece(token))
     return shown, "bold black on green" if when == now else "cyan" if when == GIVEN else ""

@@ -1,4 +1,4 @@
-"""Models ready to be scheduled: the built-in one, and those of your own saved by `unmask.nn`.
+"""Models ready to be scheduled: the built-in one, those of your own saved by `unmask.nn`, and those of Hugging Face.
 
 A model file holds the weights, the shape, and what is known about the model. Of the latter `load` needs the alphabet:
 
@@ -8,7 +8,6 @@ A model file holds the weights, the shape, and what is known about the model. Of
 """
 
 import os
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,50 +15,41 @@ from typing import Any
 from unmask import nn
 from unmask.backend import torch
 from unmask.calibrate import Calibration, fingerprint
-from unmask.predict import MaskPredictor
+from unmask.models import hf
+from unmask.models.base import Model
 from unmask.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
 FILE = "model.safetensors"
 CALIBRATION = "calibration.json"
 
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A mask predictor with its alphabet.
-
-    Attributes:
-        name: What it was loaded as.
-        module: The network. predictor: The same as a mask predictor.
-        codec: Maps text to token ids and back.
-        length: Longest sequence.
-        about: What was saved with it: the alphabet, how it was trained.
-        fingerprint: A short name for the weights, by which a calibration knows its model.
-    """
-
-    name: str
-    module: nn.Transformer
-    predictor: MaskPredictor
-    codec: Codec
-    length: int
-    about: dict[str, Any]
-    fingerprint: str
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.module.parameters()).device
+__all__ = ["BUILTIN", "FILE", "Model", "calibration_of", "codec_of", "described", "load"]
 
 
-def load(name: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Model:
+def load(
+    name: str | os.PathLike[str],
+    *,
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+) -> Model:
     """Load a model.
 
     Arguments:
-        name: "builtin", a file saved by `unmask.nn.save`, or a folder that holds one as `model.safetensors`.
+        name: "builtin", a file saved by `unmask.nn.save`, a folder that holds one as `model.safetensors`, or "hf:" and
+            a folder or name of Hugging Face (see `unmask.models.hf`).
         device: Where to put it.
+        trust_remote_code, allow_pickle: For models of Hugging Face: run code that comes with the model, read weights
+            from pickle files.
 
     Raises:
-        ValueError: if there is no such model, or the file is foreign or damaged.
+        ValueError: if there is no such model, or the file is foreign or damaged, or needs what was not allowed.
     """
+    if str(name).startswith(hf.PREFIX):
+        bare = str(name).removeprefix(hf.PREFIX)
+        return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
+    if trust_remote_code or allow_pickle:
+        raise ValueError(f"Only a model of Hugging Face has code or pickle files. Write 'hf:{name}', or do not allow.")
     if str(name) == BUILTIN:
         shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)
         if not shipped.is_file():

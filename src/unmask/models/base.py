@@ -1,0 +1,42 @@
+"""What a model is to the rest of the library: a mask predictor with its alphabet."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from unmask import check
+from unmask.backend import torch
+from unmask.predict import MaskPredictor
+from unmask.text import Codec
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A mask predictor with its alphabet.
+
+    Attributes:
+        name: What it was loaded as.
+        module: The network. predictor: The same as a mask predictor.
+        codec: Maps text to token ids and back.
+        length: Longest sequence.
+        about: What was saved with it: the alphabet, how it was trained.
+        fingerprint: A short name for the weights, by which a calibration knows its model.
+        window: Tokens of a sequence where nobody says how many; `None` for the longest.
+    """
+
+    name: str
+    module: torch.nn.Module
+    predictor: MaskPredictor
+    codec: Codec
+    length: int
+    about: dict[str, Any]
+    fingerprint: str
+    window: int | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def cut(self, length: int | None = None) -> "Model":
+        """The same model for sequences of `length` tokens; of its window by default."""
+        wanted = length if length is not None else self.window or self.length
+        return replace(self, length=check.integer("length", wanted, least=1, most=self.length))

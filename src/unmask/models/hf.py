@@ -1,0 +1,235 @@
+"""Models of Hugging Face: `hf:NAME` or `hf:FOLDER`.
+
+Any masked language model of `transformers` that comes with a tokenizer is a mask predictor: the tokenizer says which
+token is the mask, and which special tokens stand around a text. These are fixed, and no special token is ever drawn.
+Diffusion language models have conventions of their own, known by the configuration's `model_type` or `architectures`:
+
+    LLaDA     mask from the configuration; the end of a text is drawn like any token
+    Dream     the same, and the output at position `i` predicts `i+1`
+
+Weights are read from safetensors, not from pickle files, and a model's own Python code does not run: either must be
+asked for.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from unmask.backend import torch
+from unmask.calibrate import fingerprint
+from unmask.models import head
+from unmask.models.base import Model
+from unmask.models.pretrained import Pretrained
+from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
+
+PREFIX = "hf:"
+_WINDOW = 256  # tokens of a sequence where nobody says how many: contexts can be far longer than anyone would wait for
+_CONTEXT = 512  # where neither model nor tokenizer know a longest sequence
+
+
+_FOREIGN = (
+    "The model '{}' brings Python code of its own. If you have read it and trust it, allow it by --trust-remote-code "
+    "(trust_remote_code=True)."
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The conventions of some models.
+
+    Attributes:
+        name: What they are called.
+        loader: The class of transformers that loads them.
+        types, architectures: By which they are known in a configuration, without regard to case.
+        shifted: Whether the output at position `i` predicts `i+1`.
+        ended: Whether the end of a text is drawn like any token.
+    """
+
+    name: str
+    loader: str
+    types: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    shifted: bool = False
+    ended: bool = False
+
+
+MASKED = Family("masked language model", "AutoModelForMaskedLM")
+FAMILIES = (
+    Family("LLaDA", "AutoModel", ("llada",), ("lladamodellm", "lladamoemodellm"), ended=True),
+    Family("Dream", "AutoModel", ("dream",), ("dreammodel",), shifted=True, ended=True),
+)
+
+
+def family_of(config: dict[str, Any]) -> Family:
+    """The family that a configuration belongs to; masked language models by default."""
+    kind = str(config.get("model_type", "")).lower()
+    built = {str(name).lower() for name in config.get("architectures") or ()}
+    known = (each for each in FAMILIES if kind in each.types or built & set(each.architectures))
+    return next(known, MASKED)
+
+
+def load(
+    name: str, *, device: str | torch.device = "cpu", trust_remote_code: bool = False, allow_pickle: bool = False
+) -> Model:
+    """Load a model with its tokenizer.
+
+    Arguments:
+        name: A folder, or a name on the hub.
+        device: Where to put it.
+        trust_remote_code: Run Python code that comes with the model.
+        allow_pickle: Read weights from pickle files where there are no safetensors.
+
+    Raises:
+        ValueError: if there is no such model, or it lacks its tokenizer, a mask token or some weights, or needs what
+            was not allowed.
+    """
+    transformers = _library()
+    with _quiet(transformers):
+        config = _config(transformers, name)
+        family = family_of(config)
+        native = config.get("model_type") in transformers.CONFIG_MAPPING
+        if config.get("auto_map") and not native and not trust_remote_code:
+            raise ValueError(_FOREIGN.format(name))
+        tokenizer = _tokenizer(transformers, name, trust_remote_code)
+        network = _network(transformers, name, family, trust_remote_code, allow_pickle)
+    network = network.eval().to(device)
+    return _assembled(name, family, network, tokenizer)
+
+
+def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
+    places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
+    known = [int(found) for found in (places if family.ended else places[::-1]) if found is not None]
+    if not known:
+        raise ValueError(f"Argument 'model' must have a mask token, and neither '{name}' nor its tokenizer names one.")
+    mask = known[0]
+    word = tokenizer.convert_ids_to_tokens(mask)
+    probe = [] if word is None else list(tokenizer(word)["input_ids"])
+    if probe.count(mask) != 1:
+        raise ValueError(f"Argument 'model' must have a tokenizer that reads its mask token as one, unlike '{name}'.")
+    before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
+    # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
+    pad = tokenizer.pad_token_id
+    pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
+    predictor: MaskPredictor = head.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
+    unused = range(len(tokenizer), predictor.vocab)
+    never = {*unused, *(() if family.ended else tokenizer.all_special_ids)} - {mask}
+    if never := sorted(token for token in never if token < predictor.vocab):
+        predictor = Suppressed(predictor, never)
+    if family.shifted:
+        predictor = Shifted(predictor)
+    if before or after:
+        predictor = Framed(predictor, before, after, pad)
+    codec = Pretrained(tokenizer, predictor.vocab, mask, tokenizer.eos_token_id if family.ended else None)
+    length = _context(network, tokenizer) - len(before) - len(after)
+    about = {"family": family.name, "architecture": type(network).__name__}
+    return Model(
+        PREFIX + name, network, predictor, codec, length, about, fingerprint(network), window=min(length, _WINDOW)
+    )
+
+
+def _library() -> Any:
+    try:
+        import transformers
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            'This needs transformers, which is not installed. Run: pip install "unmask[hf]"'
+        ) from None
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """No bars and notes while loading: what is wrong is said in a sentence of our own."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _config(transformers: Any, name: str) -> dict[str, Any]:
+    """The configuration as it is written; nothing of it runs."""
+    try:
+        found, _ = transformers.PretrainedConfig.get_config_dict(name)
+    except Exception as error:  # the library raises whatever its parts do
+        raise ValueError(_unreadable(name, error)) from None
+    if not found:
+        raise ValueError(f"Argument 'model' must have a configuration, and '{name}' has no config.json.")
+    return found
+
+
+def _unreadable(name: str, error: Exception) -> str:
+    return f"Argument 'model' must be one that transformers can read, unlike '{name}': {_first(error)}."
+
+
+def _first(error: Exception) -> str:
+    """The first sentence of an error."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return re.split(r"(?<=[\w')\"])[.!?](?:\s|$)", words)[0]
+
+
+def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
+    except Exception as error:  # the library raises whatever its parts do
+        if "trust_remote_code" in str(error):
+            raise ValueError(_FOREIGN.format(name)) from None
+        raise ValueError(f"Argument 'model' must come with its tokenizer, unlike '{name}': {_first(error)}.") from None
+    # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
+    if len(found) <= len(set(found.all_special_ids)):
+        raise ValueError(f"Argument 'model' must come with its tokenizer, and '{name}' has no vocabulary.")
+    return found
+
+
+def _network(transformers: Any, name: str, family: Family, trust_remote_code: bool, allow_pickle: bool) -> Any:
+    options = {"trust_remote_code": trust_remote_code, "output_loading_info": True, _dtype(transformers): "auto"}
+    if not allow_pickle:
+        options["use_safetensors"] = True
+    try:
+        network, info = getattr(transformers, family.loader).from_pretrained(name, **options)
+    except ImportError as error:
+        raise ValueError(f"The model '{name}' needs more than is installed: {_first(error)}.") from None
+    except Exception as error:  # the library raises whatever its parts do
+        if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
+            raise ValueError(
+                f"The model '{name}' has no weights in safetensors. Pickle files can run anything; if it has those and "
+                "you trust them, allow it by --allow-pickle (allow_pickle=True)."
+            ) from None
+        if "Unrecognized configuration class" in str(error):
+            raise ValueError(
+                f"Argument 'model' must be a masked language model, LLaDA or Dream, and '{name}' is none of them."
+            ) from None
+        raise ValueError(_unreadable(name, error)) from None
+    if missing := sorted(info["missing_keys"]):
+        raise ValueError(
+            f"Argument 'model' must have all its weights, and '{name}' lacks {len(missing)} of them, "
+            f"such as '{missing[0]}'."
+        )
+    return network
+
+
+def _dtype(transformers: Any) -> str:
+    """What the library calls the type of the weights; it was renamed."""
+    major, minor = (int(part) for part in transformers.__version__.split(".")[:2])
+    return "dtype" if (major, minor) >= (4, 56) else "torch_dtype"
+
+
+def _context(network: Any, tokenizer: Any) -> int:
+    """Longest sequence, special tokens included."""
+    config = network.config
+    limits = [getattr(config, key, None) for key in ("max_position_embeddings", "max_sequence_length", "n_positions")]
+    limits.append(tokenizer.model_max_length)
+    for part in network.modules():
+        rows = getattr(part, "position_embeddings", None)
+        if isinstance(rows, torch.nn.Embedding):
+            # Some count positions from the one after that of padding.
+            limits.append(rows.num_embeddings - (0 if rows.padding_idx is None else rows.padding_idx + 1))
+    known = [int(limit) for limit in limits if isinstance(limit, int) and 0 < limit < 1 << 40]
+    return min(known, default=_CONTEXT)

@@ -1,0 +1,403 @@
+"""Models of Hugging Face: what stays fixed, what is predicted, what is refused, and all four commands on a tiny one."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="models need torch")
+transformers = pytest.importorskip("transformers", reason="models of Hugging Face need transformers")
+
+import tiny  # noqa: E402
+from test_cli_models import answer, complaint, run  # noqa: E402
+from unmask import models, order, size  # noqa: E402
+from unmask.evaluate.texts import replay  # noqa: E402
+from unmask.models import head, hf  # noqa: E402
+from unmask.predict import Counted, Framed, Headed, Logits, Shifted, Suppressed  # noqa: E402
+from unmask.sample import Sampler  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
+
+PAD, UNK, CLS, SEP, MASK = range(5)
+TEXT = "the cat sat on the mat . a dogs sat on a cat . " * 12
+SCHEDULE = Schedule(size.Even(3), order.Random())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a tiny BERT, and a text for it."""
+    folder = tmp_path_factory.mktemp("hf")
+    (folder / "bert").mkdir()
+    tiny.bert(folder / "bert")
+    tiny.tokenizer(folder / "bert")
+    (folder / "text.txt").write_text(TEXT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    return models.load(f"hf:{place / 'bert'}")
+
+
+def full(model, tokens):
+    """Logits as the library itself would compute them, special tokens around and never drawn."""
+    rows = [[CLS, *row, SEP] for row in tokens.tolist()]
+    with torch.no_grad():
+        logits = model.module(input_ids=torch.tensor(rows)).logits[:, 1:-1].clone()
+    logits[..., : MASK + 1] = -torch.inf
+    return torch.log_softmax(logits, dim=-1)
+
+
+# What a model is
+
+
+def test_the_tokenizer_says_mask_frame_and_length(model):
+    assert isinstance(model.predictor, Framed)
+    assert (model.predictor.mask, model.predictor.before, model.predictor.after) == (MASK, [CLS], [SEP])
+    assert isinstance(model.predictor.predictor, Suppressed)
+    assert isinstance(model.predictor.predictor.predictor, Headed)
+    assert model.length == tiny.LENGTH
+    assert model.cut().length == tiny.LENGTH
+    assert model.cut(5).length == 5
+    assert model.about == {"family": "masked language model", "architecture": "BertForMaskedLM"}
+    assert model.codec.decode(model.codec.encode("the cats sat").tolist()) == "the cats sat"
+    with pytest.raises(ValueError, match="'length' must be at most 18, not 19"):
+        model.cut(19)
+
+
+def test_the_head_on_some_rows_gives_what_the_whole_model_gives(model):
+    tokens = torch.randint(5, len(tiny.WORDS), (3, 7), generator=torch.Generator().manual_seed(0))
+    tokens[:, ::2] = MASK
+    masked = tokens == MASK
+    rows = torch.nonzero(masked.flatten())[:, 0]
+    expected = full(model, tokens)
+    some = model.predictor(tokens, masked, rows).log_probabilities()
+    assert torch.allclose(some, expected.flatten(0, 1)[rows], atol=1e-5)
+    assert torch.allclose(model.predictor(tokens, masked).log_probabilities(), expected.flatten(0, 1), atol=1e-5)
+    whole = Framed(Suppressed(Logits(head.Call(model.module, PAD), len(tiny.WORDS), MASK), range(4)), [CLS], [SEP], PAD)
+    for schedule in (SCHEDULE, Schedule(size.Threshold(0.3), order.Confidence())):
+        with torch.no_grad():
+            one, other = (replay(each, schedule, tokens % 10 + 5, rng=[1, 2, 3]) for each in (model.predictor, whole))
+        assert torch.allclose(one.nll, other.nll, atol=1e-5)
+        assert torch.equal(one.evaluations, other.evaluations)
+
+
+def test_special_tokens_are_never_drawn_and_given_tokens_never_changed(model):
+    start = torch.full((64, 9), MASK)
+    start[:, 4] = 6
+    start[:, 5] = SEP  # a pair of texts, say
+    trace = Sampler(model.predictor, SCHEDULE).run(start, rng=list(range(64)))
+    drawn = trace.tokens[:, [0, 1, 2, 3, 6, 7, 8]]
+    assert int(drawn.min()) > MASK
+    assert len(drawn.unique()) > 5
+    assert torch.equal(trace.tokens[:, 4:6], start[:, 4:6])
+
+
+def test_padding_changes_nothing(model):
+    """A text alone, and filled up in a batch of longer ones: the end of a text stands right after it in both."""
+    short, long = torch.tensor([[5, MASK, 9, MASK]]), torch.tensor([[5, 6, MASK, 10, 5, MASK, 14]])
+    both = torch.cat([torch.nn.functional.pad(short, (0, 3), value=PAD), long])
+    alone = [model.predictor(each, each == MASK).log_probabilities() for each in (short, long)]
+    together = model.predictor(both, both == MASK).log_probabilities()
+    assert torch.allclose(together[:4], alone[0], atol=1e-5)
+    assert torch.allclose(together[7:], alone[1], atol=1e-5)
+    traces = [
+        Sampler(model.predictor, SCHEDULE).run(short, rng=[3]),
+        Sampler(model.predictor, SCHEDULE).run(both, rng=[3, 4]),
+    ]
+    assert traces[1].tokens[0, 4:].tolist() == [PAD] * 3
+    assert torch.equal(traces[1].revealed[0, :4] >= 0, short[0] == MASK)
+
+
+def test_a_frame_is_seen_by_the_model_and_by_nobody_else():
+    seen = []
+
+    def echo(tokens):
+        seen.append(tokens)
+        return torch.nn.functional.one_hot(tokens, 9).float()
+
+    framed = Framed(Logits(echo, 9, 8), [1, 2], [3], pad=0)
+    tokens = torch.tensor([[4, 8, 5, 6], [8, 7, 0, 0]])
+    prediction = framed(tokens, tokens == 8, torch.tensor([1, 2, 4, 5]))
+    assert seen[0].tolist() == [[1, 2, 4, 8, 5, 6, 3], [1, 2, 8, 7, 3, 0, 0]]
+    assert prediction.logits().argmax(dim=1).tolist()[1] == 5
+    assert prediction.logits().argmax(dim=1).tolist()[3] == 7
+    assert len(framed(tokens, tokens == 8)) == 8
+    bare = Framed(Logits(echo, 9, 8), [], [])
+    bare(tokens, tokens == 8)
+    assert torch.equal(seen[-1], tokens)
+    with pytest.raises(ValueError, match="'after' must be at most 8, not 9"):
+        Framed(Logits(echo, 9, 8), [], [9])
+
+
+SMALL = {
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "vocab_size": 40,
+    "max_position_embeddings": 30, "pad_token_id": 1,
+}  # fmt: skip
+ARCHITECTURES = {
+    "Albert": {"embedding_size": 8},
+    "Bert": {},
+    "ConvBert": {"embedding_size": 16},
+    "Deberta": {"relative_attention": True, "pos_att_type": ["c2p"]},
+    "DebertaV2": {},
+    "DistilBert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32},
+    "Electra": {"embedding_size": 16},
+    "Esm": {"position_embedding_type": "rotary", "mask_token_id": 4},
+    "MobileBert": {"embedding_size": 16, "intra_bottleneck_size": 16, "true_hidden_size": 16},
+    "ModernBert": {"global_attn_every_n_layers": 1},
+    "MPNet": {},
+    "Roberta": {},
+    "XLMRoberta": {},
+}
+
+
+WHOLE = ("Esm", "MobileBert")  # one adds to the logits, the other uses the weights of the layer by hand
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
+    """The output layer is run apart where that gives the same, and nowhere else."""
+    if not hasattr(transformers, f"{name}Config"):
+        pytest.skip(f"this version of transformers has no {name}")
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**{**SMALL, **ARCHITECTURES[name]})
+    network = getattr(transformers, f"{name}ForMaskedLM")(config).eval()
+    for weights in network.parameters():
+        torch.nn.init.normal_(weights, std=0.2)
+    found = head.predictor(network, 4, 1, [0, 4, 7, 8, 2])
+    assert isinstance(found, Headed) == (name not in WHOLE)
+    tokens = torch.randint(5, 40, (2, 6), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = network(input_ids=tokens).logits.flatten(0, 1)
+        logits = found(tokens, tokens == 4, torch.tensor([1, 3, 8])).logits()
+    expected[:, 4] = -torch.inf
+    assert torch.allclose(logits, expected[[1, 3, 8]], atol=1e-4)
+
+
+# Texts and prompts
+
+
+def test_masked_tokens_of_a_prompt_are_the_tokenizers_or_underscores(model):
+    words = {word: number for number, word in enumerate(tiny.WORDS)}
+    expected = [words["the"], MASK, MASK, words["sat"], MASK]
+    assert model.codec.prompt("the __ sat _", MASK) == expected
+    assert model.codec.prompt("the [MASK] [MASK] sat [MASK]", MASK) == expected
+    assert model.codec.prompt("[MASK] _", MASK) == [MASK, words["_"]]
+    assert model.codec.prompt("the cat [SEP] _", MASK) == [words["the"], words["cat"], SEP, MASK]
+    with pytest.raises(ValueError, match="must be made of tokens of the model, but has 'zebra' at character 4"):
+        model.codec.prompt("the zebra _", MASK)
+
+
+def test_ordinary_text_never_becomes_a_special_token(model):
+    for text, said in (("the [MASK] sat", "'\\[MASK\\]' at character 4"), ("the zebra", "'zebra' at character 4")):
+        with pytest.raises(ValueError, match=f"ordinary tokens of the model, but has {said}"):
+            model.codec.encode(text)
+
+
+def test_the_live_view_puts_blanks_between_words(model):
+    assert "".join(map(model.codec.piece, model.codec.encode("the cats sat").tolist())) == " the cats sat"
+
+
+# The four commands
+
+
+def test_generate_fills_a_prompt_of_words(place):
+    name = ("--model", f"hf:{place / 'bert'}")
+    record = answer("generate", *name, "--count 5 --prompt", "The cats [MASK] on _")
+    assert record["length"] == 6  # with its own mask token, an underscore is a word
+    record = answer("generate", *name, "--count 5 --prompt", "the cats _ on _ .")
+    assert record["length"] == 7
+    assert all(text.startswith("the cats") and text.endswith(".") for text in record["texts"])
+    assert [step >= 0 for step in record["revealed"][0]] == [False, False, False, True, False, True, False]
+    longer = answer("generate", *name, "--prompt", "the cat", "--length 9 --steps 3 --count 2")
+    assert all(text.startswith("the cat") for text in longer["texts"])
+    assert answer("generate", *name, "--count 1")["length"] == tiny.LENGTH
+    assert "'length' must be at most 18" in complaint("generate", *name, "--length 19")
+    assert "must have something to fill" in complaint("generate", *name, "--prompt", "the cat")
+    assert "chat template" in complaint("generate", *name, "--chat --prompt", "cat")
+
+
+def test_calibrate_advise_evaluate_and_generate_agree_on_a_real_tokenizer(place, tmp_path):
+    name = ("--model", f"hf:{place / 'bert'}")
+    line = ("calibrate", *name, "--text", place / "text.txt", "--output", tmp_path / "c.json", "--length 8 --texts 6")
+    found = answer(*line, "--orders random,spread,comb-2")
+    assert (found["length"], found["texts"]) == (8, 6)
+    assert found["entropy"]["bits_per_token"] > 0
+    record = answer("advise", *name, "--calibration", tmp_path / "c.json", "--steps 4 --save", tmp_path / "s.json")
+    assert record["length"] == 8
+    rows = answer(
+        "evaluate", *name, "--text", place / "text.txt", "--texts 6 --calibration", tmp_path / "c.json",
+        "--schedule", tmp_path / "s.json", "--order random,confidence --size even --steps 2,8",
+    )["rows"]  # fmt: skip
+    assert all(np.isfinite(row["nll"]) and row["nll"] > 0 for row in rows)
+    assert rows[0]["predicted"] == pytest.approx(record["nll"])
+    made = answer("generate", *name, "--length 8 --schedule", tmp_path / "s.json")
+    assert made["sizes"][0] == record["sizes"]
+    text = run(*line, "--orders random,spread,comb-2")
+    assert f"Next: unmask advise --model hf:{place / 'bert'} --calibration" in text.stdout.replace("\n", "")
+    assert "has [MASK]" not in complaint(
+        "evaluate", *name, "--text", place / "none.txt", "--schedule", tmp_path / "s.json"
+    )
+    (tmp_path / "special.txt").write_text("the cat [SEP] " * 40)
+    refused = complaint(
+        "evaluate", *name, "--text", tmp_path / "special.txt", "--schedule", tmp_path / "s.json", "--length 8"
+    )
+    assert "but has '[SEP]' at character 8" in refused
+
+
+def test_one_evaluation_needs_only_the_rows_it_reveals(model):
+    counted = Counted(model.predictor)
+    Sampler(counted, SCHEDULE).run((2, 6), rng=[0, 1])
+    assert (counted.calls, counted.rows) == (3, 12)
+
+
+# Families with conventions of their own
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"model_type": "llada", "architectures": ["LLaDAModelLM"]}, "LLaDA"),
+        ({"model_type": "other", "architectures": ["LLaDAMoEModelLM"]}, "LLaDA"),
+        ({"model_type": "Dream", "architectures": ["DreamModel"]}, "Dream"),
+        ({"model_type": "llada2_moe", "architectures": ["LLaDA2MoeModelLM"]}, "masked language model"),
+        ({"model_type": "bert"}, "masked language model"),
+        ({}, "masked language model"),
+    ],
+)
+def test_a_family_is_known_by_its_configuration(config, name):
+    assert hf.family_of(config).name == name
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """Makes a model with code of its own; what the library keeps of the code goes to a folder of the test."""
+    cache = str(tmp_path / "modules")
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", cache)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def make(kind, **special):
+        folder = tmp_path / kind
+        folder.mkdir()
+        code, classes = {
+            "llada": (tiny.LLADA, ("LLaDAConfig", "LLaDAModelLM")),
+            "dream": (tiny.DREAM, ("DreamConfig", "DreamModel")),
+        }[kind]
+        network = tiny.foreign(folder, code, mark=tmp_path / "ran", classes=classes)
+        tiny.tokenizer(folder, [*tiny.WORDS, "<end>"], framed=False, chat=tiny.CHAT, eos_token="<end>", **special)
+        return folder, network
+
+    return make
+
+
+@pytest.mark.parametrize("kind", ["llada", "dream"])
+def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
+    folder, network = foreign(kind, pad_token="<end>")
+    refused = complaint("generate --model", f"hf:{folder}", "--count 1")
+    assert "brings Python code of its own" in refused
+    assert "--trust-remote-code" in refused
+    assert not (tmp_path / "ran").exists()
+    model = models.load(f"hf:{folder}", trust_remote_code=True)
+    assert (tmp_path / "ran").exists()
+    assert model.about["family"] == {"llada": "LLaDA", "dream": "Dream"}[kind]
+    assert (model.length, model.predictor.mask) == (20, MASK)
+    assert isinstance(model.predictor, Shifted) == (kind == "dream")
+    inner = model.predictor.predictor if kind == "dream" else model.predictor
+    assert isinstance(inner, Headed)
+    tokens = torch.tensor([[5, 6, MASK, 9, MASK]])
+    with torch.no_grad():
+        logits = network(input_ids=tokens).logits[0]
+        got = model.predictor(tokens, tokens == MASK, torch.tensor([2, 4])).logits()
+    logits[:, MASK] = -torch.inf
+    assert torch.allclose(got, logits[[1, 3]] if kind == "dream" else logits[[2, 4]], atol=1e-5)
+    assert model.codec.decode([5, 6, 15, 9]) == "the cat"  # a text is over after its end
+    chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")
+    assert chat["length"] == 8
+    assert all(row[:3] == [-1] * 3 and min(row[3:]) >= 0 for row in chat["revealed"])
+    assert "at most 17, not 18: so many tokens are left" in complaint(
+        "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
+    )
+
+
+# What is refused
+
+
+def test_pickle_is_refused_unless_allowed(place, tmp_path):
+    network = models.load(f"hf:{place / 'bert'}").module
+    network.config.save_pretrained(tmp_path)
+    tiny.tokenizer(tmp_path)
+    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
+    refused = complaint("generate --model", f"hf:{tmp_path}", "--count 1")
+    assert "has no weights in safetensors" in refused
+    assert "--allow-pickle" in refused
+    assert answer("generate --allow-pickle --model", f"hf:{tmp_path}", "--count 1")["texts"]
+
+
+def test_models_that_lack_something_are_refused_in_a_sentence(place, tmp_path):
+    for name in ("none", "words", "unmasked", "headless", "causal", "broken"):
+        (tmp_path / name).mkdir()
+    tiny.bert(tmp_path / "words")
+    tiny.bert(tmp_path / "unmasked")
+    tiny.tokenizer(tmp_path / "unmasked", mask_token=None)
+    tiny.bert(tmp_path / "headless").bert.save_pretrained(tmp_path / "headless")
+    tiny.tokenizer(tmp_path / "headless")
+    config = transformers.GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=1, n_positions=16)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "causal")
+    tiny.tokenizer(tmp_path / "causal")
+    (tmp_path / "broken" / "config.json").write_text("{")
+    for name, sentence in {
+        "none": "has no config.json",
+        "words": "must come with its tokenizer",
+        "unmasked": "must have a mask token",
+        "headless": "must have all its weights",
+        "causal": "must be a masked language model, LLaDA or Dream",
+        "broken": "must be one that transformers can read",
+    }.items():
+        assert sentence in complaint("generate --model", f"hf:{tmp_path / name}", "--count 1")
+    refused = complaint("generate --allow-pickle --model", place / "bert", "--count 1")
+    assert refused.startswith("Only a model of Hugging Face has code or pickle files.")
+
+
+def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    expected = 'This needs transformers, which is not installed. Run: pip install "unmask[hf]".'
+    assert complaint("generate --model", f"hf:{place / 'bert'}") == expected
+
+
+def test_importing_models_does_not_import_transformers():
+    import subprocess
+
+    code = "import sys, unmask.models, unmask.cli.generate; print('transformers' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+def test_loading_leaves_the_librarys_own_settings_alone(place):
+    logging = transformers.utils.logging
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    models.load(f"hf:{place / 'bert'}")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
+# A pre-trained model
+
+
+WHEEL = Path(sys.prefix) / "wheels" / "rxnmapper-0.4.3-py3-none-any.whl"
+
+
+def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(monkeypatch):
+    """Aspirin: with the ring's atoms and the acid hidden in the product, the model reads them off the reactants."""
+    if not WHEEL.exists():
+        pytest.skip("the wheel of rxnmapper is not there: pip download --no-deps rxnmapper==0.4.3 into .venv/wheels")
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "experiments"))
+    import reactions
+
+    model = reactions.load(WHEEL)
+    assert model.about["architecture"] == "AlbertForMaskedLM"
+    aspirin = "CC(=O)OC(C)=O.O=C(O)c1ccccc1O>>CC(=O)Oc1ccccc1C(=O)O"
+    tokens = torch.from_numpy(model.codec.encode(aspirin))[None]
+    assert model.codec.decode(tokens[0].tolist()) == aspirin
+    masked = torch.zeros_like(tokens, dtype=torch.bool)
+    masked[0, -12:] = torch.tensor([1, 0] * 6, dtype=torch.bool)
+    one = replay(model.predictor, Schedule(size.Even(6), order.Random()), tokens, rng=[0], masked=masked)
+    assert float(one.per_token.mean) < 0.5 < np.log(591)
