@@ -14,7 +14,7 @@ from unmask.calibrate import Calibration, Plan
 from unmask.cli import calibrate as measuring
 from unmask.cli import model as shared
 from unmask.cli import options, schedules
-from unmask.cli.output import abbreviated, print_json, terminal
+from unmask.cli.output import abbreviated, check_place, print_json, terminal
 from unmask.size import Even
 
 
@@ -66,7 +66,7 @@ def advise(
         raise click.UsageError("Missing option '--target'.")
     if file is not None and count is not None:
         raise ValueError("With --calibration there is no use for --texts. Leave it out.")
-    shared.check_place("save", save)
+    check_place("save", save)
     model = models.load(model_name, device=shared.device_named(device_name))
     calibration = _measured(model, text, count, seed) if file is None else shared.read_calibration(file, model)
     advice = find(calibration, target=target, steps=steps)

@@ -15,10 +15,12 @@ from rich.text import Text
 
 from unmask import check, models
 from unmask.backend import Tensor, torch
+from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
-from unmask.cli import options, schedules
 from unmask.cli.output import print_json, progress, terminal
+from unmask.cli.rows import check_rows, write_rows
 from unmask.draw import Categorical, Draw, Greedy, TopP
+from unmask.engine import SHARD
 from unmask.sample import Sampler, State, Step
 from unmask.schedule import Schedule
 from unmask.size import Blind
@@ -26,7 +28,7 @@ from unmask.text import Codec
 from unmask.trace import GIVEN, Trace
 
 _STEPS = 16
-_BATCH = 64
+_COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
 _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
 
 
@@ -45,7 +47,12 @@ _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view
 @click.option("--length", type=options.INTEGER, metavar="L", help="Tokens per sequence; all the model has by default.")
 @click.option("--prompt", help="Text to be completed: _ stands for a masked token.")
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
+@click.option(
+    "--output", type=options.FILE, metavar="FILE",
+    help="Write the sequences to this file, as JSON lines (.jsonl) or Parquet (.parquet), and not to the screen.",
+)  # fmt: skip
 @shared.device
+@engines.engine
 @options.seed
 @options.as_json
 def generate(
@@ -60,7 +67,11 @@ def generate(
     length: int | None,
     prompt: str | None,
     watch: bool,
+    output: Path | None,
     device_name: str,
+    engine_name: str,
+    workers: int | None,
+    address: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -78,10 +89,11 @@ def generate(
       unmask generate --prompt "in the beginning " --length 128 --steps 32
       unmask generate --model my-run --schedule schedule.json --json
       unmask generate --order confidence --size threshold:0.9
+      unmask generate --count 100000 --engine ray --output texts.parquet
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given), nll (nats of what was drawn, under the model), evaluations (of each
-    sequence), tokens_per_evaluation.
+    sequence), tokens_per_evaluation. A row of --output: seed, text, sizes, revealed, nll, evaluations of one sequence.
     """
     check.integer("count", count, least=1)
     draw = _draw(temperature, top_p)
@@ -89,8 +101,13 @@ def generate(
         raise ValueError("A schedule file says order, sizes and steps. Leave out --order, --size and --steps.")
     if steps is not None and size_name is not None and ":" in size_name:
         raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
+    check_rows(output, (".jsonl", ".parquet"))
+    if watch and engine_name == "ray":
+        raise ValueError("With --engine ray there is nothing to watch. Leave out --watch.")
+    device = shared.device_named(device_name)
+    engine = engines.engine_named(engine_name, workers, address, str(device))
     schedule = None if file is None else shared.read_schedule(file)
-    model = models.load(model_name, device=shared.device_named(device_name))
+    model = models.load(model_name, device=device)
     start = _start(model, prompt, length)
     if schedule is None:
         masked = int((start == model.predictor.mask).sum())
@@ -111,16 +128,26 @@ def generate(
         bar = progress()
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=count)
-        for first in range(0, count, _BATCH):
-            rows = seeds[first : first + _BATCH]
-            traces.append(sampler.run(start.repeat(len(rows), 1), rng=rows, watch=look))
-            bar.advance(task, len(rows))
-            look = None
+        stack.enter_context(engine)
+        # What is watched is the first shard.
+        seen = 0 if look is None else min(SHARD, count)
+        if look is not None:
+            traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
+        traces += sampler.batches(
+            start.expand(count - seen, -1),
+            rng=seeds[seen:],
+            engine=engine,
+            progress=lambda done: bar.advance(task, done),
+        )
     seconds = time.perf_counter() - begin
     texts = [model.codec.decode(row) for trace in traces for row in trace.tokens.tolist()]
     drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
     evaluations = np.concatenate([trace.evaluations for trace in traces])
     speed = drawn / max(int(evaluations.sum()), 1)
+    sizes, revealed, nll = (_rows(traces, part) for part in ("sizes", "revealed", "nll"))
+    if output is not None:
+        columns = zip(seeds, texts, sizes, revealed, nll, evaluations.tolist(), strict=True)
+        write_rows([dict(zip(_COLUMNS, values, strict=True)) for values in columns], output)
     if as_json:
         print_json(
             {
@@ -130,18 +157,20 @@ def generate(
                 "seconds": round(seconds, 3),
                 "texts": texts,
                 "seeds": seeds,
-                "sizes": _rows(traces, "sizes"),
-                "revealed": _rows(traces, "revealed"),
-                "nll": _rows(traces, "nll"),
+                "sizes": sizes,
+                "revealed": revealed,
+                "nll": nll,
                 "evaluations": evaluations.tolist(),
                 "tokens_per_evaluation": speed,
             }
         )
         return
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts if output is None else []):
         if number:
             click.echo()
         click.echo(text)
+    if output is not None:
+        screen.print(f"Written: {output}", soft_wrap=True, markup=False)
     note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} evaluations each, {seconds:.1f} s"
     terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
 
