@@ -9,6 +9,7 @@ shard and keeps it. No machine needs the model's file, but all need the same unm
 """
 
 import importlib.util
+import logging
 import os
 import pickle
 import sys
@@ -119,7 +120,7 @@ class Ray(Engine):
                 }
                 fresh |= {"include_dashboard": False}
             try:
-                ray.init(**fresh, configure_logging=False, log_to_driver=False)
+                ray.init(**fresh, logging_level=logging.ERROR, log_to_driver=False)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 reason = str(error).split("\n")[0].rstrip(".")
                 where = "this machine" if self.address is None else f"'{self.address}'"
@@ -157,23 +158,37 @@ def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(int(os.environ["UNMASK_THREADS"]))
     amounts: list[int] = []
-    # As bytes, since arrays that Ray moves itself arrive read-only.
-    result = _held[key](pickle.loads(shard), amounts.append)
+    # As bytes, since arrays that Ray moves itself arrive read-only; and errors as results, to be raised where the user
+    # is, not printed by Ray.
+    try:
+        result: Any = _held[key](pickle.loads(shard), amounts.append)
+    except Exception as error:
+        result = _Failed(error)
     return ray.cloudpickle.dumps(result), sum(amounts)
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """What a shard gives that raises an error."""
+
+    error: Exception
 
 
 def _answer(ray: Any, done: Any, index: int, retries: int) -> tuple[Any, int]:
     """The result of a finished shard and its amount of work, or its error as it was raised."""
     try:
-        answer, amount = ray.get(done)
+        packed, amount = ray.get(done)
     except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
+        raise error.cause from None  # of the way to the worker: something there cannot be imported, say
     except ray.exceptions.RayError as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise ChildProcessError(
             f"Shard {index} was given up after {retries + 1} workers died of it, perhaps for want of memory: {reason}."
         ) from None
-    return pickle.loads(answer), amount
+    answer = pickle.loads(packed)
+    if isinstance(answer, _Failed):
+        raise answer.error
+    return answer, amount
 
 
 def _library() -> Any:
