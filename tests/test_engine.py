@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask import models, nn, order, size  # noqa: E402
+from unmask import nn, order, size  # noqa: E402
 from unmask.calibrate import measure  # noqa: E402
 from unmask.cli import engines  # noqa: E402
 from unmask.cli.rows import check_rows, write_rows  # noqa: E402
@@ -28,6 +28,10 @@ from unmask.schedule import Schedule  # noqa: E402
 
 from test_cli_models import answer, complaint, run  # noqa: E402  # isort: skip
 
+# Every process that has such a test starts a cluster: one process is enough.
+pytestmark = pytest.mark.xdist_group("ray")
+
+MISSING = 'Ray is not installed: pip install "unmask[ray]"'
 LETTERS = "abcde "
 LENGTH = 16
 COUNT = 2 * SHARD + 6  # two whole shards and a short one
@@ -63,7 +67,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ray():
     """A cluster of three processors, which every engine of this process then uses."""
-    library = pytest.importorskip("ray", reason='Ray is not installed: pip install "unmask[ray]"')
+    library = pytest.importorskip("ray", reason=MISSING)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     library.init(address="local", num_cpus=3, num_gpus=0, include_dashboard=False, log_to_driver=False)
     library.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import the tests
@@ -261,29 +265,6 @@ def test_a_killed_worker_changes_no_bit_and_is_counted_once(ray, predictor, tmp_
     assert told == heard
 
 
-def test_a_killed_worker_leaves_the_table_of_a_command_as_it_was(ray, place, tmp_path, monkeypatch):
-    load, marker = models.load, tmp_path / "killed"
-
-    def deadly(name, *, device):
-        model = load(name, device=device)
-        return replace(model, predictor=Deadly(model.predictor, marker, os.getpid()))
-
-    monkeypatch.setattr(models, "load", deadly)
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    line = (
-        "evaluate --model", place / "m.safetensors", "--text", place / "text.txt", "--texts", COUNT,
-        "--order random,comb,confidence --size even,threshold:0.4 --steps 4,8",
-    )  # fmt: skip
-    here = answer(*line, "--output", folder / "here.jsonl")
-    assert not marker.exists()
-    there = answer(*line, "--engine ray --workers 2 --output", folder / "there.jsonl")
-    assert marker.exists()
-    assert there == here
-    assert (folder / "there.jsonl").read_bytes() == (folder / "here.jsonl").read_bytes()
-    assert sorted(path.name for path in folder.iterdir()) == ["here.jsonl", "there.jsonl"]
-
-
 def test_every_command_writes_the_same_bytes_with_ray(ray, place, tmp_path):
     model, text = ("--model", place / "m.safetensors"), ("--text", place / "text.txt", "--texts", COUNT)
     chain = "--distribution markov --length 64 --alphabet 2 --stay 0.9 --size even,tc,dtc --steps 4,8 --draws 50"
@@ -364,18 +345,41 @@ def test_a_worker_without_room_is_refused_rather_than_awaited_for_ever(ray):
         Ray(workers=0)
 
 
-def test_a_command_starts_a_cluster_of_its_own_and_ends_it(place, tmp_path):
-    pytest.importorskip("ray", reason='Ray is not installed: pip install "unmask[ray]"')
-    line = ["--model", place / "m.safetensors", "--text", place / "text.txt", "--texts", COUNT]
-    line += ["--order", "comb", "--size", "even", "--steps", "4", "--no-reference"]
-    here = answer("evaluate", *line)
-    words = ["evaluate", *line, "--engine", "ray", "--workers", "2", "--json"]
+KILLING = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+import ray, test_engine
+from unmask import models
+from unmask.cli import main
+
+ray.cloudpickle.register_pickle_by_value(test_engine)
+marker, load = Path(sys.argv.pop(1)), models.load
+
+def deadly(name, *, device):
+    model = load(name, device=device)
+    return replace(model, predictor=test_engine.Deadly(model.predictor, marker, os.getpid()))
+
+models.load = deadly
+main()
+"""
+
+
+def test_a_killed_worker_of_a_command_leaves_its_table_and_its_output_as_they_were(place, tmp_path):
+    pytest.importorskip("ray", reason=MISSING)
+    folder, marker = tmp_path / "rows", tmp_path / "killed"
+    folder.mkdir()
+    line = ["evaluate", "--model", place / "m.safetensors", "--text", place / "text.txt", "--texts", COUNT]
+    line += ["--order", "random,comb,confidence", "--size", "even,threshold:0.4", "--steps", "4,8"]
+    here = answer(*line, "--output", folder / "here.jsonl")
+    # A process of its own, which starts a cluster, loses one of its two workers, and ends the cluster.
+    words = [marker, *line, "--engine", "ray", "--workers", 2, "--json", "--output", folder / "there.jsonl"]
+    settings = {"OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": str(Path(__file__).parent)}
     result = subprocess.run(
-        [sys.executable, "-m", "unmask.cli", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())},
+        [sys.executable, "-c", KILLING, *map(str, words)], capture_output=True, text=True, env=os.environ | settings
     )
-    assert result.stderr == ""
+    assert result.returncode == 0, result.stderr
+    assert marker.exists()
     assert json.loads(result.stdout) == here
+    assert (folder / "there.jsonl").read_bytes() == (folder / "here.jsonl").read_bytes()
+    assert sorted(path.name for path in folder.iterdir()) == ["here.jsonl", "there.jsonl"]

@@ -85,7 +85,7 @@ def calibrate(
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
-    with engine:
+    with engines.working(engine):
         found, done = measured(model, wanted, tokens, seed, points, kept, lambda each: each.save(output), engine)
     seconds = time.perf_counter() - begin
     rows = _rows(found)

@@ -1,6 +1,8 @@
 """The words for engines: who does the work of a command."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import click
@@ -42,3 +44,10 @@ def engine_named(name: str, workers: int | None, address: str | None, device: st
         if value is not None:
             raise ValueError(f"Argument '{option}' goes with --engine ray. Give both or neither.")
     return LOCAL
+
+
+@contextmanager
+def working(engine: Engine) -> Iterator[Engine]:
+    """The engine at work. What Ray has to say meanwhile, of a worker that died, must not end up in the output."""
+    with redirect_stdout(sys.stderr), engine:
+        yield engine

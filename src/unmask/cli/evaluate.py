@@ -112,7 +112,7 @@ def evaluate(
     calibration = None if measured is None else shared.read_calibration(measured, model)
     asked = saved + schedules.table(orders or [], sizes or [], steps or [], model.length, calibration)
     tokens = shared.read_windows(model, text, count)
-    with engine:
+    with engines.working(engine):
         nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference, engine)
     rows = _rows(asked, nll, evaluations, reference, calibration, model.length)
     if output is not None:

@@ -95,7 +95,7 @@ def expect(
         schedule.mean_sizes(loss.length)  # refuses more steps than tokens before any work is done
     streams = rng.spawn(len(schedules))
     shards = [(name, schedule, stream) for (name, schedule), stream in zip(schedules, streams, strict=True)]
-    with progress() as bar, engine:
+    with progress() as bar, engines.working(engine):
         task = bar.add_task("Computing", total=len(schedules) * (draws or 1))
         rows = engine.map(_Expected(known, draws), shards, lambda shard, done: bar.advance(task, done))
     if output is not None:

@@ -128,11 +128,11 @@ def generate(
         bar = progress()
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=count)
-        stack.enter_context(engine)
         # What is watched is the first shard.
         seen = 0 if look is None else min(SHARD, count)
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
+        stack.enter_context(engines.working(engine))
         traces += sampler.batches(
             start.expand(count - seen, -1),
             rng=seeds[seen:],
