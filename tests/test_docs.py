@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/sampling.md", "docs/models.md"]
+PAGES = ["README.md", "docs/sampling.md", "docs/models.md", "docs/integrations.md"]
+NEEDS = {"docs/integrations.md": ["ray"]}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
-    pytest.importorskip("torch")
+    for module in ("torch", *NEEDS.get(page, ())):
+        pytest.importorskip(module, reason=f"{module} is not installed")
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     assert blocks
     namespace = {}

@@ -365,15 +365,15 @@ main()
 """
 
 
-def test_a_killed_worker_of_a_command_leaves_its_table_and_its_output_as_they_were(place, tmp_path):
-    pytest.importorskip("ray", reason=MISSING)
+def test_a_killed_worker_of_a_command_leaves_its_table_and_its_output_as_they_were(ray, place, tmp_path):
     folder, marker = tmp_path / "rows", tmp_path / "killed"
     folder.mkdir()
     line = ["evaluate", "--model", place / "m.safetensors", "--text", place / "text.txt", "--texts", COUNT]
     line += ["--order", "random,comb,confidence", "--size", "even,threshold:0.4", "--steps", "4,8"]
     here = answer(*line, "--output", folder / "here.jsonl")
-    # A process of its own, which starts a cluster, loses one of its two workers, and ends the cluster.
-    words = [marker, *line, "--engine", "ray", "--workers", 2, "--json", "--output", folder / "there.jsonl"]
+    # A process of its own, which joins the cluster and loses one of its two workers.
+    joined = ["--engine", "ray", "--workers", 2, "--address", ray.get_runtime_context().gcs_address]
+    words = [marker, *line, *joined, "--json", "--output", folder / "there.jsonl"]
     settings = {"OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": str(Path(__file__).parent)}
     result = subprocess.run(
         [sys.executable, "-c", KILLING, *map(str, words)], capture_output=True, text=True, env=os.environ | settings

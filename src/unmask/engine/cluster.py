@@ -40,7 +40,7 @@ class Ray(Engine):
 
     Arguments:
         workers: Shards at once, at most; as many as there is room for by default.
-        address: An existing cluster, such as "auto" or "ray://host:10001"; by default one is started on this machine,
+        address: An existing cluster, such as "auto" or "host:6379"; by default one is started on this machine,
             unless this process is part of one already.
         gpu: Give every worker a GPU of its own. The work must then be on the GPU "cuda" of this process.
         retries: How often a shard is tried again when its worker dies.
