@@ -15,7 +15,7 @@ R = TypeVar("R")
 Report = Callable[[int], object]
 Work = Callable[[S, Report], R]
 Progress = Callable[[int, int], object]
-Mapping = Callable[[Sequence[S], Progress], list[R]]
+Run = Callable[[Sequence[S], Progress], list[R]]
 
 
 def unseen(shard: int, done: int) -> None:
@@ -32,7 +32,7 @@ class Engine(ABC):
     """
 
     @abstractmethod
-    def prepare(self, work: Work[S, R]) -> Mapping[S, R]:
+    def prepare(self, work: Work[S, R]) -> Run[S, R]:
         """Hand out the work, once; the answer maps it over shards, as often as wanted.
 
         What was handed out stays as it was: a model that is trained on needs to be handed out again.
@@ -69,7 +69,7 @@ class Local(Engine):
         [3, 3]
     """
 
-    def prepare(self, work: Work[S, R]) -> Mapping[S, R]:
+    def prepare(self, work: Work[S, R]) -> Run[S, R]:
         def run(shards: Sequence[S], progress: Progress) -> list[R]:
             return [work(shard, partial(progress, index)) for index, shard in enumerate(shards)]
 

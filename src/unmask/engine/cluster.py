@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from unmask import check
-from unmask.engine.base import Engine, Mapping, Progress, R, S, Work
+from unmask.engine.base import Engine, Progress, R, Run, S, Work
 
 # What decides how numerical libraries add up. Ray would choose for its workers; they are told what holds here.
 _SETTINGS = (
@@ -77,7 +77,7 @@ class Ray(Engine):
             _library().shutdown()
             self._mine = False
 
-    def prepare(self, work: Work[S, R]) -> Mapping[S, R]:
+    def prepare(self, work: Work[S, R]) -> Run[S, R]:
         ray, room = self._connect(), self._room()
         task = ray.remote(_run).options(
             num_cpus=1 if self.gpu else _cores(),
