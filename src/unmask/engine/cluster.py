@@ -39,7 +39,7 @@ class Ray(Engine):
     does here (`OMP_NUM_THREADS` sets them for both); for many workers on one machine, take few threads.
 
     Arguments:
-        workers: Shards at once, at most; as many as there is room for by default.
+        workers: Shards under way at once; as many as there is room for by default.
         address: An existing cluster, such as "auto" or "host:6379"; by default one is started on this machine,
             unless this process is part of one already.
         gpu: Give every worker a GPU of its own. The work must then be on the GPU "cuda" of this process.
@@ -146,7 +146,7 @@ class Ray(Engine):
                 f"A worker needs {need} {name}{'' if need == 1 else 's'}, and no machine of the cluster has so many. "
                 + ("Take the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.")
             )
-        return min(self.workers or room, room)
+        return self.workers or room
 
 
 def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:
@@ -180,11 +180,13 @@ def _answer(ray: Any, done: Any, index: int, retries: int) -> tuple[Any, int]:
         packed, amount = ray.get(done)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None  # of the way to the worker: something there cannot be imported, say
+    except ray.exceptions.WorkerCrashedError:
+        raise ChildProcessError(
+            f"Shard {index} was given up after {retries + 1} workers died of it, perhaps for want of memory."
+        ) from None
     except ray.exceptions.RayError as error:
         reason = str(error).split("\n")[0].rstrip(".")
-        raise ChildProcessError(
-            f"Shard {index} was given up after {retries + 1} workers died of it, perhaps for want of memory: {reason}."
-        ) from None
+        raise ChildProcessError(f"Shard {index} was lost by Ray: {reason}.") from None
     answer = pickle.loads(packed)
     if isinstance(answer, _Failed):
         raise answer.error
