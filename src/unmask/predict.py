@@ -12,7 +12,7 @@ dtype, and never as a float64 array over the whole vocabulary.
 
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
-`Tempered` (a deliberately wrong predictor), `Counted`.
+`Tempered` (a deliberately wrong predictor), `Counted`, `Watched`.
 """
 
 from abc import ABC, abstractmethod
@@ -312,6 +312,19 @@ class Counted(Wrapper):
         self.sequences += tokens.shape[0]
         self.rows += tokens.numel() if rows is None else rows.numel()
         return self.predictor(tokens, masked, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Wrapper):
+    """Reports the number of sequences of every evaluation, to move a progress bar."""
+
+    predictor: MaskPredictor
+    report: Callable[[int], object]
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        prediction = self.predictor(tokens, masked, rows)
+        self.report(tokens.shape[0])
+        return prediction
 
 
 def _same(logits: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ import numpy as np
 from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.draw import Categorical, Draw
+from unmask.engine import LOCAL, SHARD, Engine, Report, parts
 from unmask.pace import Pace, pace_for
 from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
@@ -236,6 +237,43 @@ class Sampler:
                 if watch is not None:
                     watch(state, step)
         return state.trace()
+
+    def batches(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: torch.Generator | Sequence[int],
+        device: torch.device | str | None = None,
+        batch: int = SHARD,
+        engine: Engine = LOCAL,
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> list[Trace]:
+        """Fill any number of sequences, a batch at a time; the records of the batches.
+
+        Arguments:
+            start, masked, rng, device: As for `init`.
+            batch: Sequences at once.
+            engine: Who does it. The result does not depend on it.
+            progress: Called with the number of sequences finished since the last call.
+        """
+        tokens, hidden = _start(start, masked, self.predictor, device)
+        seeds = seeds_of(rng, tokens.shape[0])
+        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in parts(tokens.shape[0], batch)]
+        return engine.map(_Filled(self), shards, lambda shard, done: progress(done))
+
+
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    """Work on shards: sequences, what is masked of them, and their seeds."""
+
+    sampler: Sampler
+
+    def __call__(self, shard: tuple[Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
+        tokens, masked, seeds = shard
+        trace = self.sampler.run(tokens, masked, rng=seeds)
+        report(len(seeds))
+        return trace
 
 
 @contextmanager

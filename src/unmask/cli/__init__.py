@@ -20,6 +20,8 @@ that cost is computed here, not guessed.
     unmask advise --calibration calibration.json --target 0.05
   A model of your own
     unmask train --text FILE --output my-run
+  Many texts on many cores, GPUs and machines
+    unmask generate --count 100000 --engine ray --output texts.parquet
 
   The first minute: schedules compared on three distributions, with a figure
     unmask demo

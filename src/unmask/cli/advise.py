@@ -14,7 +14,7 @@ from unmask.calibrate import Calibration, Plan
 from unmask.cli import calibrate as measuring
 from unmask.cli import model as shared
 from unmask.cli import options, schedules
-from unmask.cli.output import abbreviated, print_json, terminal
+from unmask.cli.output import abbreviated, check_place, print_json, terminal
 from unmask.size import Even
 
 
@@ -69,7 +69,7 @@ def advise(
         raise click.UsageError("Missing option '--target'.")
     if text is None and count is not None:
         raise ValueError("Without --text there is no use for --texts. Leave it out.")
-    shared.check_place("save", save)
+    check_place("save", save)
     kept = None if file is None else shared.read_calibration(file)
     model = source.load_for(length, kept)
     if kept is not None and file is not None:

@@ -16,9 +16,10 @@ from rich.table import Table
 from unmask import models, order, size
 from unmask.backend import Tensor
 from unmask.calibrate import Calibration, Losses, measure
+from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
-from unmask.cli import options, schedules
-from unmask.cli.output import abbreviated, number, print_json, progress, terminal
+from unmask.cli.output import abbreviated, check_place, number, print_json, progress, terminal
+from unmask.engine import LOCAL, SHARD, Engine
 
 ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 POINTS = 33
@@ -39,6 +40,7 @@ _TABLE = (8, 16, 32, 64)
     "--points", type=options.INTEGER, default=POINTS, show_default=True, metavar="P",
     help="Places at which random and spread orders are measured; more is finer and slower.",
 )  # fmt: skip
+@engines.engine
 @options.seed
 @options.as_json
 def calibrate(
@@ -49,6 +51,9 @@ def calibrate(
     count: int | None,
     length: int | None,
     points: int,
+    engine_name: str,
+    workers: int | None,
+    address: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -64,6 +69,7 @@ def calibrate(
       unmask calibrate --text held-out.txt --output calibration.json
       unmask calibrate --model my-run --text held-out.txt --output c.json --texts 256
       unmask calibrate --text held-out.txt --output c.json --orders random,comb-16,left-to-right --json
+      unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
@@ -72,12 +78,14 @@ def calibrate(
     sizes, nll (nats per token), bits_per_token, error (a bound on the standard error of nll); best orders first.
     """
     wanted = {name: schedules.blind_named(name) for name in orders}
-    shared.check_place("output", output)
+    check_place("output", output)
+    engine = engines.engine_named(engine_name, workers, address, source.place)
     model = source.load_for(length)
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
-    found, done = measured(model, wanted, tokens, seed, points, kept, lambda each: each.save(output))
+    with engines.working(engine):
+        found, done = measured(model, wanted, tokens, seed, points, kept, lambda each: each.save(output), engine)
     seconds = time.perf_counter() - begin
     rows = _rows(found)
     facts = _facts(found)
@@ -119,12 +127,13 @@ def measured(
     points: int,
     kept: Calibration,
     save: Callable[[Calibration], None],
+    engine: Engine = LOCAL,
 ) -> tuple[Calibration, list[str]]:
     """Measure the orders that are missing from `kept`; the whole, and the names of those measured now.
 
     Arguments:
         model: The model. wanted: Orders by name. tokens: Texts. seed: Seeds the orders. points: Places to measure.
-        kept: What is known already. save: Called with everything known after each order.
+        kept: What is known already. save: Called with everything known after each order. engine: Who does it.
     """
     losses, done = dict(kept.losses), []
     with progress() as bar:
@@ -134,7 +143,7 @@ def measured(
             if name not in losses
         }
         for name, task in tasks.items():
-            losses[name] = _measure(model, wanted[name], tokens, seed, points, partial(bar.advance, task))
+            losses[name] = _measure(model, wanted[name], tokens, seed, points, engine, partial(bar.advance, task))
             done.append(name)
             kept = Calibration(model.length, model.fingerprint, tokens.shape[0], dict(losses), kept.source)
             save(kept)
@@ -148,15 +157,22 @@ def blank(model: models.Model, tokens: Tensor, seed: int) -> Calibration:
 
 
 def _measure(
-    model: models.Model, kind: order.BlindOrder, tokens: Tensor, seed: int, points: int, report: Callable[[int], None]
+    model: models.Model,
+    kind: order.BlindOrder,
+    tokens: Tensor,
+    seed: int,
+    points: int,
+    engine: Engine,
+    report: Callable[[int], None],
 ) -> Losses:
     length = model.length
+    run = partial(measure, model.predictor, kind, tokens, seed=seed, batch=SHARD, engine=engine, progress=report)
     if isinstance(kind, order.LeftToRight):
-        return measure(model.predictor, kind, tokens, seed=seed, points=length, progress=report)
+        return run(points=length, places=range(length))
     # Where the cuts of even sizes fall, so that those can be predicted in orders that have no curve.
     steps = min(length, 1 << max(0, (points - 1).bit_length() - 1))
     places = () if isinstance(kind, order.Random) else np.cumsum(size.Even(steps).sizes(length))[:-1].tolist()
-    return measure(model.predictor, kind, tokens, seed=seed, points=points, places=places, progress=report)
+    return run(points=points, places=places)
 
 
 def _cost(kind: order.BlindOrder, length: int, points: int) -> int:

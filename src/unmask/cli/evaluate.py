@@ -1,8 +1,6 @@
 """`unmask evaluate`: the exact cost of schedules on texts, by replay."""
 
-import csv
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,13 @@ from unmask.advise import forecast
 from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
+from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
-from unmask.cli import options, schedules
-from unmask.cli.output import print_json, progress, terminal
+from unmask.cli.output import check_place, print_json, progress, terminal
+from unmask.cli.rows import check_rows, write_rows
+from unmask.engine import SHARD, Engine
 from unmask.evaluate.levels import random_order
-from unmask.evaluate.texts import replay
+from unmask.evaluate.texts import replays
 
 _POINTS = 32
 _COLUMNS = (
@@ -46,8 +46,12 @@ _COLUMNS = (
 @shared.length
 @click.option("--calibration", "measured", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
 @click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
-@click.option("--output", type=options.FILE, metavar="CSV", help="Also write the rows to this file.")
+@click.option(
+    "--output", type=options.FILE, metavar="FILE",
+    help="Also write the rows to this file: JSON lines if it ends in .jsonl, Parquet if in .parquet, else CSV.",
+)  # fmt: skip
 @click.option("--figure", type=options.FILE, metavar="PNG", help="Also draw bits per token against evaluations.")
+@engines.engine
 @options.seed
 @options.as_json
 def evaluate(
@@ -63,6 +67,9 @@ def evaluate(
     no_reference: bool,
     output: Path | None,
     figure: Path | None,
+    engine_name: str,
+    workers: int | None,
+    address: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -81,6 +88,8 @@ def evaluate(
       unmask evaluate --text held-out.txt --order confidence --size threshold:0.9,threshold:0.5
       unmask evaluate --text held-out.txt --order comb --size even,optimal --steps 16 --calibration c.json
       unmask evaluate --model my-run --text held-out.txt --schedule schedule.json --json
+      unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
+                      --engine ray --output rows.parquet
 
     JSON: model, length, texts, seed, reference (nats per sequence one by one in random order, with its standard_error;
     or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
@@ -92,24 +101,23 @@ def evaluate(
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
     if files and (bool(orders) != bool(sizes)):
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
-    shared.check_place("output", output)
-    shared.check_place("figure", figure)
+    check_rows(output)
+    check_place("figure", figure)
     if figure is not None:
         plot.require()
     saved = [schedules.described(shared.read_schedule(file)) for file in files]
+    engine = engines.engine_named(engine_name, workers, address, source.place)
     calibration = None if measured is None else shared.read_calibration(measured)
     model = source.load_for(length, calibration)
     if calibration is not None and measured is not None:
         shared.check_calibration(calibration, measured, model)
     asked = saved + schedules.table(orders or [], sizes or [], steps or [], model.length, calibration)
     tokens = shared.read_windows(model, text, count)
-    nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference)
+    with engines.working(engine):
+        nll, evaluations, reference = _measure(model, asked, tokens, seed, not no_reference, engine)
     rows = _rows(asked, nll, evaluations, reference, calibration, model.length)
     if output is not None:
-        with replacing(output) as path, path.open("w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow(_COLUMNS)
-            table.writerows(row.values() for row in rows)
+        write_rows(rows, output)
     base = None if reference is None else {"nll": float(reference.mean()), "standard_error": _error(reference)}
     if figure is not None:
         level = None if base is None else base["nll"] / model.length / math.log(2)
@@ -126,26 +134,39 @@ def evaluate(
 
 
 def _measure(
-    model: models.Model, asked: list[schedules.Named], tokens: Tensor, seed: int, with_reference: bool
+    model: models.Model, asked: list[schedules.Named], tokens: Tensor, seed: int, with_reference: bool, engine: Engine
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
     """Nats of every text under every schedule, mean evaluations of each, and the reference."""
     count, length = tokens.shape
-    costs, evaluations, reference = [], [], None
+    reference = None
     with progress() as bar:
         if with_reference:
-            task = bar.add_task("one by one", total=count * min(_POINTS, length))
-            watched = shared.Watched(model.predictor, partial(bar.advance, task))
-            reference = random_order(watched, tokens, seed=seed, points=_POINTS)[0].numpy()
-        for row in asked:
-            # Where predictions decide the number of steps, the length is as many as it can be.
-            name = f"{row.order} {row.size}" + (f" {row.steps}" if row.steps else "")
-            task = bar.add_task(name, total=count * (row.steps or length))
-            watched = shared.Watched(model.predictor, partial(bar.advance, task))
-            result = replay(watched, row.schedule, tokens, rng=torch.Generator().manual_seed(seed))
-            bar.update(task, completed=count * (row.steps or length))
-            costs.append(result.nll.numpy())
-            evaluations.append(result.mean_evaluations)
-    return np.array(costs), np.array(evaluations), reference
+            first = bar.add_task("one by one", total=count * min(_POINTS, length))
+            reference, _ = random_order(
+                model.predictor,
+                tokens,
+                seed=seed,
+                points=_POINTS,
+                batch=SHARD,
+                engine=engine,
+                progress=lambda done: bar.advance(first, done),
+            )
+        # Where predictions decide the number of steps, the length is as many as it can be.
+        names = [f"{row.order} {row.size}" + (f" {row.steps}" if row.steps else "") for row in asked]
+        totals = [count * (row.steps or length) for row in asked]
+        tasks = [bar.add_task(name, total=total) for name, total in zip(names, totals, strict=True)]
+        results = replays(
+            model.predictor,
+            [row.schedule for row in asked],
+            tokens,
+            rng=torch.Generator().manual_seed(seed),
+            batch=SHARD,
+            engine=engine,
+            progress=lambda number, done: bar.advance(tasks[number], done),
+        )
+    costs = np.array([result.nll.numpy() for result in results])
+    evaluations = np.array([result.mean_evaluations for result in results])
+    return costs, evaluations, None if reference is None else reference.numpy()
 
 
 def _rows(

@@ -1,5 +1,6 @@
 """`unmask expect`: the exact error of schedules on a known distribution."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from unmask import check, evaluate
-from unmask.cli import data, options
+from unmask import check, evaluate, size
+from unmask.cli import data, engines, options
 from unmask.cli.names import size_family
 from unmask.cli.output import number, print_json, progress, terminal
+from unmask.cli.rows import check_rows, write_rows
+from unmask.engine import Report
 
 _ROUNDING = 1e-12  # errors below this are zero
 
@@ -21,6 +24,10 @@ _ROUNDING = 1e-12  # errors below this are zero
 @click.option("--size", "names", type=options.SIZE_LIST, metavar="NAMES", required=True, help=options.SIZE_HELP)
 @click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", required=True, help="Numbers of steps.")
 @click.option("--draws", type=options.INTEGER, help="Also estimate from this many random schedules.")
+@click.option(
+    "--output", type=options.FILE, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
+)
+@engines.engine
 @options.seed
 @options.as_json
 def expect(
@@ -32,6 +39,10 @@ def expect(
     names: list[str],
     steps: list[int],
     draws: int | None,
+    output: Path | None,
+    engine_name: str,
+    workers: int | None,
+    address: str | None,
     seed: int,
     as_json: bool,
     **parameters: float | None,
@@ -59,6 +70,8 @@ def expect(
       unmask expect --distribution linear --length 500 --dimension 480 --alphabet 2 --estimate-curve 400 \\
                     --size tc,minimax-tc --steps 32
       unmask expect --curve validation-loss.csv --monotone --size even,minimax-min,optimal --steps 16,32
+      unmask expect --distribution markov --length 4096 --alphabet 2 --stay 0.9 --size even,tc,dtc \\
+                    --steps 64,128,256,512 --draws 100000 --engine ray --output rows.parquet
 
     The exact curve of a linear code of more than 22 tokens is out of reach: --estimate-curve averages over random
     orders instead, and every error then has a standard error.
@@ -68,6 +81,8 @@ def expect(
     expected_kl has from the curve, and estimated_from and curve_standard_error of the distribution; with --monotone
     monotone_change, the largest change of the curve.
     """
+    check_rows(output, (".csv", ".jsonl", ".parquet"))
+    engine = engines.engine_named(engine_name, workers, address)
     rng = np.random.default_rng(seed)
     known = data.read(length, distribution, curve, monotone, estimate_curve, parameters, rng=rng)
     if known is None:
@@ -78,28 +93,13 @@ def expect(
     schedules = [(name, size_family(name, loss)(count)) for name in names for count in steps]
     for _, schedule in schedules:
         schedule.mean_sizes(loss.length)  # refuses more steps than tokens before any work is done
-    rows: list[dict[str, Any]] = []
-    with progress() as bar:
+    streams = rng.spawn(len(schedules))
+    shards = [(name, schedule, stream) for (name, schedule), stream in zip(schedules, streams, strict=True)]
+    with progress() as bar, engines.working(engine):
         task = bar.add_task("Computing", total=len(schedules) * (draws or 1))
-        for (name, schedule), stream in zip(schedules, rng.spawn(len(schedules)), strict=True):
-            bar.update(task, description=f"{name}, {schedule.steps} steps")
-            row: dict[str, Any] = {
-                "size": name,
-                "steps": schedule.steps,
-                "expected_kl": evaluate.expected_kl(schedule, loss),
-                "tc": loss.total_correlation,
-                "dtc": loss.dual_total_correlation,
-            }
-            if (spread := known.standard_error(schedule)) is not None:
-                row["curve_error"] = spread
-            if draws is None:
-                bar.advance(task)
-            else:
-                (estimate,) = evaluate.sampled_kl(
-                    schedule, [loss], draws, rng=stream, progress=lambda done: bar.advance(task, done)
-                )
-                row |= {"estimate": estimate.mean, "standard_error": estimate.standard_error}
-            rows.append(row)
+        rows = engine.map(_Expected(known, draws), shards, lambda shard, done: bar.advance(task, done))
+    if output is not None:
+        write_rows(rows, output)
     if as_json:
         measures = {"entropy": loss.entropy, "tc": loss.total_correlation, "dtc": loss.dual_total_correlation}
         print_json({"distribution": {**known.record, **measures}, "rows": rows})
@@ -112,6 +112,34 @@ def expect(
     screen.print(_table(rows, steps))
     if len(names) > 1:
         screen.print("[dim]* smallest for its number of steps[/dim]")
+    if output is not None:
+        screen.print(f"Written: {output}", soft_wrap=True, markup=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Expected:
+    """Work on shards: the name of a size, the schedule, and its own source of randomness. A shard is a row."""
+
+    known: data.Data
+    draws: int | None
+
+    def __call__(self, shard: tuple[str, size.Blind, np.random.Generator], report: Report) -> dict[str, Any]:
+        name, schedule, rng = shard
+        loss = self.known.curve
+        row: dict[str, Any] = {
+            "size": name,
+            "steps": schedule.steps,
+            "expected_kl": evaluate.expected_kl(schedule, loss),
+            "tc": loss.total_correlation,
+            "dtc": loss.dual_total_correlation,
+        }
+        if (spread := self.known.standard_error(schedule)) is not None:
+            row["curve_error"] = spread
+        if self.draws is None:
+            report(1)
+            return row
+        (estimate,) = evaluate.sampled_kl(schedule, [loss], self.draws, rng=rng, progress=report)
+        return row | {"estimate": estimate.mean, "standard_error": estimate.standard_error}
 
 
 def _number(value: float) -> str:

@@ -12,17 +12,19 @@ from rich.live import Live
 
 from unmask import check, models
 from unmask.backend import Tensor, torch
+from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
-from unmask.cli import options, schedules
 from unmask.cli.output import print_json, progress, terminal
+from unmask.cli.rows import check_rows, write_rows
 from unmask.cli.watch import frames
 from unmask.draw import Categorical, Draw, Greedy, TopP
+from unmask.engine import SHARD
 from unmask.sample import Sampler, State, Step
 from unmask.trace import Trace
 
 _STEPS = 16
-_BATCH = 64
 _ANSWER = 128  # tokens of an answer, where nobody says how many
+_COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
 
 
 @click.command()
@@ -44,6 +46,11 @@ _ANSWER = 128  # tokens of an answer, where nobody says how many
     help="The prompt is a message: write an answer of --length tokens, 128 by default, with the model's chat template.",
 )  # fmt: skip
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
+@click.option(
+    "--output", type=options.FILE, metavar="FILE",
+    help="Write the sequences to this file, as JSON lines (.jsonl) or Parquet (.parquet), and not to the screen.",
+)  # fmt: skip
+@engines.engine
 @options.seed
 @options.as_json
 def generate(
@@ -59,6 +66,10 @@ def generate(
     prompt: str | None,
     chat: bool,
     watch: bool,
+    output: Path | None,
+    engine_name: str,
+    workers: int | None,
+    address: str | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -78,10 +89,11 @@ def generate(
       unmask generate --model my-run --schedule schedule.json --json
       unmask generate --order confidence --size threshold:0.9
       unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
+      unmask generate --count 100000 --engine ray --output texts.parquet
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given), nll (nats of what was drawn, under the model), evaluations (of each
-    sequence), tokens_per_evaluation.
+    sequence), tokens_per_evaluation. A row of --output: seed, text, sizes, revealed, nll, evaluations of one sequence.
     """
     check.integer("count", count, least=1)
     draw = _draw(temperature, top_p)
@@ -89,6 +101,10 @@ def generate(
         raise ValueError("A schedule file says order, sizes and steps. Leave out --order, --size and --steps.")
     if steps is not None and size_name is not None and ":" in size_name:
         raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
+    check_rows(output, (".jsonl", ".parquet"))
+    if watch and engine_name == "ray":
+        raise ValueError("With --engine ray there is nothing to watch. Leave out --watch.")
+    engine = engines.engine_named(engine_name, workers, address, source.place)
     schedule = None if file is None else shared.read_schedule(file)
     model = source.load()
     start, shown = _start(model, prompt, length, chat)
@@ -111,16 +127,26 @@ def generate(
         bar = progress()
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=count)
-        for first in range(0, count, _BATCH):
-            rows = seeds[first : first + _BATCH]
-            traces.append(sampler.run(start.repeat(len(rows), 1), rng=rows, watch=look))
-            bar.advance(task, len(rows))
-            look = None
+        # What is watched is the first shard.
+        seen = 0 if look is None else min(SHARD, count)
+        if look is not None:
+            traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
+        stack.enter_context(engines.working(engine))
+        traces += sampler.batches(
+            start.expand(count - seen, -1),
+            rng=seeds[seen:],
+            engine=engine,
+            progress=lambda done: bar.advance(task, done),
+        )
     seconds = time.perf_counter() - begin
     texts = [model.codec.decode(row[shown:]) for trace in traces for row in trace.tokens.tolist()]
     drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
     evaluations = np.concatenate([trace.evaluations for trace in traces])
     speed = drawn / max(int(evaluations.sum()), 1)
+    sizes, revealed, nll = (_rows(traces, part) for part in ("sizes", "revealed", "nll"))
+    if output is not None:
+        columns = zip(seeds, texts, sizes, revealed, nll, evaluations.tolist(), strict=True)
+        write_rows([dict(zip(_COLUMNS, values, strict=True)) for values in columns], output)
     if as_json:
         print_json(
             {
@@ -130,18 +156,20 @@ def generate(
                 "seconds": round(seconds, 3),
                 "texts": texts,
                 "seeds": seeds,
-                "sizes": _rows(traces, "sizes"),
-                "revealed": _rows(traces, "revealed"),
-                "nll": _rows(traces, "nll"),
+                "sizes": sizes,
+                "revealed": revealed,
+                "nll": nll,
                 "evaluations": evaluations.tolist(),
                 "tokens_per_evaluation": speed,
             }
         )
         return
-    for number, text in enumerate(texts):
+    for number, text in enumerate(texts if output is None else []):
         if number:
             click.echo()
         click.echo(text)
+    if output is not None:
+        screen.print(f"Written: {output}", soft_wrap=True, markup=False)
     note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} evaluations each, {seconds:.1f} s"
     terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
 

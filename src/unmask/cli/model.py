@@ -1,7 +1,6 @@
-"""What the commands on models share: their options, texts, places for output, and a predictor that moves a bar."""
+"""What the commands on models share: their options, and how their files are read."""
 
 import functools
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,6 @@ from unmask import check, models
 from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import options
-from unmask.predict import MaskPredictor, Wrapper
-from unmask.prediction import Prediction
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Codec, Store
 
@@ -73,6 +70,11 @@ class Source:
         if length is None and calibration is not None and calibration.length <= model.length:
             length = calibration.length
         return model.cut(length)
+
+    @property
+    def place(self) -> str:
+        """The device by its full name."""
+        return str(device_named(self.device))
 
     @property
     def words(self) -> str:
@@ -168,28 +170,3 @@ def read_schedule(path: Path) -> Schedule:
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
-
-
-def check_place(option: str, path: Path | None) -> None:
-    """Refuse, before any work, a file that cannot be written."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"Argument '{option}' must be a file, not the folder '{path}'.")
-    if not path.parent.is_dir():
-        raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
-    if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
-
-
-@dataclass(frozen=True, eq=False)
-class Watched(Wrapper):
-    """Reports the sequences of every evaluation, to move a progress bar."""
-
-    predictor: MaskPredictor
-    report: Callable[[int], object]
-
-    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        prediction = self.predictor(tokens, masked, rows)
-        self.report(tokens.shape[0])
-        return prediction

@@ -111,6 +111,18 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     return lines
 
 
+def check_place(option: str, path: Path | None) -> None:
+    """Refuse, before any work, a file that cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"Argument '{option}' must be a file, not the folder '{path}'.")
+    if not path.parent.is_dir():
+        raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
+
+
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, whose files move into it together when the block ends well.

@@ -1,6 +1,6 @@
 """What a schedule costs: exactly on a known curve, and by replay on texts.
 
-`unmask.evaluate.exact` needs numpy only; `replay` and `replayed_kl` need torch and are loaded when first used.
+`unmask.evaluate.exact` needs numpy only; `replay`, `replays` and `replayed_kl` need torch and are loaded on first use.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unmask.evaluate.texts import Replayed as Replayed
     from unmask.evaluate.texts import replay as replay
     from unmask.evaluate.texts import replayed_kl as replayed_kl
+    from unmask.evaluate.texts import replays as replays
 
 __all__ = [
     "Estimate",
@@ -34,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Replayed", "replay", "replayed_kl"):
+    if name in ("Replayed", "replay", "replayed_kl", "replays"):
         from unmask.evaluate import texts
 
         return getattr(texts, name)

@@ -66,7 +66,7 @@ def sampled_kl(
     draws: int,
     *,
     rng: np.random.Generator,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> list[Estimate]:
     """Monte-Carlo estimates of the expected KL on several curves of one length, from the same draws of the sizes.
 

@@ -9,16 +9,26 @@ masked positions at once, so that a few levels `n`, one drawn in each of as many
 without bias and about as well as the `L` evaluations of a replay do.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from unmask import check
 from unmask.backend import Tensor, torch
-from unmask.predict import MaskPredictor
+from unmask.engine import LOCAL, Engine, Report, parts
+from unmask.predict import MaskPredictor, Watched
 
 
-@torch.no_grad()
 def random_order(
-    predictor: MaskPredictor, tokens: Tensor, *, seed: int, points: int = 32, batch: int = 64
+    predictor: MaskPredictor,
+    tokens: Tensor,
+    *,
+    seed: int,
+    points: int = 32,
+    batch: int = 64,
+    engine: Engine = LOCAL,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> tuple[Tensor, int]:
     """Estimate the one-by-one likelihood in random order.
 
@@ -28,6 +38,8 @@ def random_order(
         seed: Seeds levels and sets; each text has its own.
         points: Evaluations of each text, if it has so many tokens.
         batch: Texts at once.
+        engine: Who does it. The result does not depend on it.
+        progress: Called with the number of sequences evaluated since the last call.
 
     Returns:
         Nats of each text, float64, unbiased; and the evaluations each took.
@@ -36,21 +48,39 @@ def random_order(
     points = min(check.integer("points", points, least=1), length)
     edges = np.arange(points + 1) * length // points
     visible = np.empty((count, points), dtype=np.int64)
-    keys = np.empty((count, length))
+    keys = np.empty((count, length), dtype=np.int64)
     for row in range(count):
         rng = np.random.default_rng([seed, row])
         visible[row] = rng.integers(edges[:-1], edges[1:])
         keys[row] = rng.permutation(length)
-    rank = torch.from_numpy(keys).to(tokens.device)
-    total = torch.zeros(count, dtype=torch.float64, device=tokens.device)
-    for start in range(0, count, batch):
-        part = slice(start, start + batch)
-        for point in range(points):
-            level = torch.from_numpy(visible[part, point]).to(tokens.device)
-            masked = rank[part] >= level[:, None]
+    levels, rank = (torch.from_numpy(each).to(tokens.device) for each in (visible, keys))
+    # Copies, since a slice would travel with the whole it was cut from.
+    shards = [(tokens[part].clone(), levels[part].clone(), rank[part].clone()) for part in parts(count, batch)]
+    work = _Levels(predictor, tuple(np.diff(edges).tolist()))
+    return torch.cat(engine.map(work, shards, lambda shard, done: progress(done))), points
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """Work on shards: texts, the levels of each, and the rank of each position.
+
+    Arguments:
+        predictor: The model. widths: How many levels each stratum has.
+    """
+
+    predictor: MaskPredictor
+    widths: tuple[int, ...]
+
+    @torch.no_grad()
+    def __call__(self, shard: tuple[Tensor, Tensor, Tensor], report: Report) -> Tensor:
+        tokens, levels, rank = shard
+        predictor = Watched(self.predictor, report)
+        total = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
+        for level, width in zip(levels.T, self.widths, strict=True):
+            masked = rank >= level[:, None]
             rows = torch.nonzero(masked.flatten())[:, 0]
-            prediction = predictor(tokens[part].masked_fill(masked, predictor.mask), masked, rows)
-            target = tokens[part].flatten()[rows]
+            prediction = predictor(tokens.masked_fill(masked, predictor.mask), masked, rows)
+            target = tokens.flatten()[rows]
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
             losses[rows] = torch.cat(
                 [
@@ -58,6 +88,5 @@ def random_order(
                     for a, b in prediction.chunks()
                 ]
             )
-            mean = losses.view_as(masked).sum(dim=1) / (length - level)
-            total[part] += float(edges[point + 1] - edges[point]) * mean
-    return total.cpu(), points
+            total += float(width) * (losses.view_as(masked).sum(dim=1) / (tokens.shape[1] - level))
+        return total.cpu()

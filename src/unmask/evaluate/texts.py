@@ -11,7 +11,7 @@ Every size and order of this library has that property; a rule that looks at the
 offered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,9 @@ from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.distribution.base import Distribution
 from unmask.draw import Replay
+from unmask.engine import LOCAL, Engine, Progress, Report, parts, unseen
 from unmask.evaluate.exact import Estimate
-from unmask.predict import ExactPredictor, MaskPredictor
+from unmask.predict import ExactPredictor, MaskPredictor, Watched
 from unmask.sample import Sampler, seeds_of
 from unmask.schedule import Schedule
 
@@ -64,6 +65,8 @@ def replay(
     rng: torch.Generator | Sequence[int],
     masked: Tensor | None = None,
     batch: int = 64,
+    engine: Engine = LOCAL,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> Replayed:
     """Score texts exactly under the sampler with this predictor and schedule.
 
@@ -75,8 +78,40 @@ def replay(
             schedules on common randomness.
         masked: Positions to score, of the same shape; all by default. The others are given.
         batch: Texts evaluated at once.
+        engine: Who does it. The result does not depend on it.
+        progress: Called with the number of sequences evaluated since the last call.
     """
-    batch = check.integer("batch", batch, least=1)
+    (result,) = replays(
+        predictor,
+        [schedule],
+        tokens,
+        rng=rng,
+        masked=masked,
+        batch=batch,
+        engine=engine,
+        progress=lambda number, done: progress(done),
+    )
+    return result
+
+
+def replays(
+    predictor: MaskPredictor,
+    schedules: Sequence[Schedule],
+    tokens: Tensor,
+    *,
+    rng: torch.Generator | Sequence[int],
+    masked: Tensor | None = None,
+    batch: int = 64,
+    engine: Engine = LOCAL,
+    progress: Progress = unseen,
+) -> list[Replayed]:
+    """Score texts under several schedules, on common randomness: for each, what `replay` gives.
+
+    Arguments:
+        schedules: The schedules. All batches of all of them are open to the engine at once.
+        predictor, tokens, rng, masked, batch, engine: As for `replay`.
+        progress: Called with the number of a schedule and of its sequences evaluated since the last call.
+    """
     if tokens.ndim != 2 or tokens.shape[0] == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise ValueError(
             f"Argument 'tokens' must hold token ids of shape (count, length), at least one text, "
@@ -91,14 +126,31 @@ def replay(
             f"not {hidden.dtype} of shape {tuple(hidden.shape)}."
         )
     seeds = seeds_of(rng, tokens.shape[0])
-    nll, evaluations = [], []
-    for start in range(0, tokens.shape[0], batch):
-        part = slice(start, start + batch)
-        sampler = Sampler(predictor, schedule, Replay(tokens[part]))
-        trace = sampler.run(tokens[part], hidden[part], rng=seeds[part])
-        nll.append(trace.nll)
-        evaluations.append(torch.from_numpy(trace.evaluations))
-    return Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations))
+    slices = parts(tokens.shape[0], batch)
+    # Copies, since a slice would travel with the whole it was cut from.
+    texts = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
+    shards = [(schedule, *text) for schedule in schedules for text in texts]
+    found = engine.map(_Scored(predictor), shards, lambda shard, done: progress(shard // len(slices), done))
+    results = []
+    for first in range(0, len(found), len(slices)):
+        nll, evaluations = zip(*found[first : first + len(slices)], strict=True)
+        results.append(Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations)))
+    return results
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """Work on shards: a schedule, texts, what is masked of them, and their seeds."""
+
+    predictor: MaskPredictor
+
+    def __call__(
+        self, shard: tuple[Schedule, Tensor, Tensor, tuple[int, ...]], report: Report
+    ) -> tuple[Tensor, Tensor]:
+        schedule, tokens, masked, seeds = shard
+        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
+        trace = sampler.run(tokens, masked, rng=seeds)
+        return trace.nll, torch.from_numpy(trace.evaluations)
 
 
 def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: torch.Generator) -> Estimate:
