@@ -127,3 +127,23 @@ def test_advice_needs_an_order_measured_one_by_one(calibration):
     with pytest.raises(ValueError, match="needs a target or a number of steps"):
         advise(calibration)
     assert advise(calibration, target=0.0).plan.nll <= CHAIN.curve().entropy * 1.1
+
+
+def test_partly_masked_texts_are_calibrated_as_they_are_replayed():
+    """In a fixed order, the predicted cost on the measured texts is their exact likelihood."""
+    keys = np.random.default_rng(3).permuted(np.tile(np.arange(32), (20, 1)), axis=1)
+    masked, texts = torch.from_numpy(keys < 12), TEXTS[:20]
+    losses = measure(PREDICTOR, order.LeftToRight(), texts, seed=0, masked=masked, points=12)
+    found = Calibration(12, "exact", 20, {"left-to-right": losses})
+    for sizes in ([12], [5, 4, 3], [1] * 12):
+        schedule = Schedule(size.Explicit(sizes), order.LeftToRight())
+        exact = replay(PREDICTOR, schedule, texts, rng=list(range(20)), masked=masked).per_sequence.mean
+        assert found.predict("left-to-right", np.array(sizes))[0] == pytest.approx(exact, rel=1e-9)
+    everything = torch.ones_like(texts, dtype=torch.bool)
+    one, other = (measure(PREDICTOR, order.Comb(8), texts, seed=1, masked=mask) for mask in (None, everything))
+    assert np.array_equal(one.table, other.table)
+    uneven = torch.from_numpy(keys < np.where(np.arange(20) == 0, 11, 12)[:, None])
+    with pytest.raises(ValueError, match="as many positions in each text, at least 1, not 11 to 12"):
+        measure(PREDICTOR, order.Random(), texts, seed=0, masked=uneven)
+    with pytest.raises(ValueError, match="must hold booleans of shape"):
+        measure(PREDICTOR, order.Random(), texts, seed=0, masked=masked[:, 1:])

@@ -134,3 +134,16 @@ def test_the_search_finds_the_cheapest_of_all_schedules_by_residues(script):
 def test_what_people_think_of_are_orders_of_all_residues(script):
     for residues in script("search").GUESSES.values():
         assert sorted(residues) == list(range(16))
+
+
+def test_the_stored_table_of_reactions_shows_what_is_said_of_it():
+    rows = list(csv.DictReader((FOLDER / "results" / "reactions.csv").open()))
+    bits = {(row["order"], row["size"], row["steps"]): float(row["bits_per_token"]) for row in rows}
+    assert bits["random", "even", "1"] > 2 * bits["random", "even", "20"]
+    best = next(row for row in rows if (row["order"], row["steps"]) == ("confidence", "20"))
+    assert float(best["over_even"]) < -3 * float(best["over_even_error"])
+    assert all(bits["confidence", "even", steps] > bits["random", "even", steps] for steps in ("2", "4"))
+    assert bits["confidence", "threshold:0.9", ""] < bits["random", "even", "10"]
+    page = (FOLDER.parent / "docs" / "integrations.md").read_text(encoding="utf-8")
+    for value in (value for (_, size, _), value in bits.items() if ":0.5" not in size):
+        assert f"{value:.3f}" in page
