@@ -70,6 +70,7 @@ def ray():
     """A cluster of three processors, which every engine of this process then uses."""
     library = pytest.importorskip("ray", reason=MISSING)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # or the other tests' processes would go first
     library.init(address="local", num_cpus=3, num_gpus=0, include_dashboard=False, log_to_driver=False)
     library.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import the tests
     yield library
