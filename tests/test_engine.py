@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -69,6 +70,7 @@ def ray():
     """A cluster of three processors, which every engine of this process then uses."""
     library = pytest.importorskip("ray", reason=MISSING)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # or the other tests' processes would go first
     library.init(address="local", num_cpus=3, num_gpus=0, include_dashboard=False, log_to_driver=False)
     library.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import the tests
     yield library
@@ -200,6 +202,17 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     )
     with pytest.raises(ValueError, match=r"every worker has a GPU of its own\. Take --device cuda, not cuda:1"):
         engines.engine_named("ray", None, None, "cuda:1")
+
+
+def test_an_address_where_nothing_answers_is_refused_at_once():
+    with socket.socket() as bound:  # bound but not listening
+        bound.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(
+            ConnectionError, match=f"must be that of a running cluster, and nothing answers at '{where}'"
+        ):
+            cluster._knock(where)
+    cluster._knock("auto")
 
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path):

@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import pickle
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -112,7 +113,9 @@ class Ray(Engine):
         ray = _library()
         if not ray.is_initialized():
             fresh: dict[str, Any] = {"address": self.address}
-            if self.address is None:
+            if self.address is not None:
+                _knock(self.address)
+            else:
                 fresh = {
                     "address": "local",
                     "num_cpus": _cores() * (self.workers or self._fitting()),
@@ -199,6 +202,23 @@ def _library() -> Any:
     import ray
 
     return ray
+
+
+def _knock(address: str) -> None:
+    """Refuse at once an address `host:port` where nothing answers; Ray would try for minutes.
+
+    Raises:
+        ConnectionError: if nothing does.
+    """
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        raise ConnectionError(
+            f"Argument 'address' must be that of a running cluster, and nothing answers at '{address}'."
+        ) from None
 
 
 def _cores() -> int:
