@@ -1,7 +1,8 @@
 """Stand-ins for engines that cannot be installed here, written from their contracts.
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
-and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `dllm`: the three classes that a sampler is made of.
+and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three classes
+that a sampler is made of.
 """
 
 import dataclasses
@@ -9,6 +10,10 @@ import importlib
 import sys
 import types
 from abc import ABC, abstractmethod
+
+import pytest
+
+torch = pytest.importorskip("torch")
 
 
 class DllmAlgorithm:
@@ -63,6 +68,26 @@ class BaseSampler(ABC):
 
     @abstractmethod
     def infill(self, inputs, config=None, **kwargs): ...
+
+
+class Dream:
+    """A model with Dream's loop: the hook first, then at each step the model, its own reveal in place, and the hook."""
+
+    def __init__(self, model, mask):
+        self.model, self.config, self.evaluations = model, types.SimpleNamespace(mask_token_id=mask), 0
+
+    def diffusion_generate(self, prompt, *, max_new_tokens, steps, generation_tokens_hook_func):
+        mask = self.config.mask_token_id
+        x = torch.nn.functional.pad(prompt, (0, max_new_tokens), value=mask)
+        x = generation_tokens_hook_func(None, x, None)
+        for step in range(steps):
+            masked = x == mask
+            logits = self.model(x)
+            self.evaluations += 1
+            logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
+            x[masked] = torch.where(torch.arange(int(masked.sum())) % 2 == 0, logits[masked].argmax(dim=-1), mask)
+            x = generation_tokens_hook_func(step, x, logits)
+        return x
 
 
 CONTENTS = {

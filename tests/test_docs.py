@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/sampling.md", "docs/models.md"]
+PAGES = ["README.md", "docs/sampling.md", "docs/models.md", "docs/integrations.md"]
+ENGINES = {"docs/integrations.md": ["diffusers", "transformers", "lm_eval"]}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 
@@ -16,6 +17,8 @@ ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
     pytest.importorskip("torch")
+    for engine in ENGINES.get(page, []):
+        pytest.importorskip(engine, reason=f"{page} runs it")
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     assert blocks
     namespace = {}

@@ -1,9 +1,10 @@
-"""Dream's tokens hook, inside a stand-in for its loop written from its contract (the engine is code on a model hub)."""
+"""Dream's tokens hook, in a stand-in for its loop written from its contract (see `standins`)."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from standins import Dream  # noqa: E402
 from toy import table_model  # noqa: E402
 from unmask import gauge, order, size  # noqa: E402
 from unmask.adapters.hook import TokensHook  # noqa: E402
@@ -13,20 +14,6 @@ from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, MASK, LENGTH = 6, 6, 14
-
-
-def diffusion_generate(model, x, steps, generation_tokens_hook_func):
-    """Dream's loop: the hook first, then at each step the model, its own reveal in place, and the hook."""
-    evaluations = 0
-    x = generation_tokens_hook_func(None, x.clone(), None)
-    for step in range(steps):
-        masked = x == MASK
-        logits = model(x)
-        evaluations += 1
-        logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
-        x[masked] = torch.where(torch.rand(int(masked.sum())) < 0.5, logits[masked].argmax(dim=-1), MASK)
-        x = generation_tokens_hook_func(step, x, logits)
-    return x, evaluations
 
 
 SCHEDULES = [
@@ -50,9 +37,10 @@ def test_the_hook_replaces_the_engine_s_reveal_by_our_sampler(schedule, draw):
     steps = hook.steps(LENGTH - 3)
     wanted = Sampler(Shifted(Logits(model, VOCAB, MASK)), schedule, draw).run(start, rng=[5, 6]).tokens
     for _ in range(2):  # a hook starts anew with every generation
-        tokens, evaluations = diffusion_generate(model, start, steps, hook)
-        assert torch.equal(tokens, wanted)
-        assert evaluations == steps
+        engine = Dream(model, MASK)
+        options = {"max_new_tokens": LENGTH - 3, "steps": steps, "generation_tokens_hook_func": hook}
+        assert torch.equal(engine.diffusion_generate(start[:, :3], **options), wanted)
+        assert engine.evaluations == steps
 
 
 def test_steps_are_those_of_the_schedule_and_no_more():
