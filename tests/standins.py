@@ -1,8 +1,8 @@
 """Stand-ins for engines that cannot be installed here, written from their contracts.
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
-and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three classes
-that a sampler is made of.
+and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three
+classes that a sampler is made of.
 """
 
 import dataclasses

@@ -60,21 +60,20 @@ def test_the_snippet_for_dllm_runs(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("module", "engine", "message"),
+    ("module", "engine", "name", "remedy"),
     [
-        ("scheduler", "diffusers", 'This needs diffusers 0.38 or later, which is not installed. Run: pip install "unmask[diffusers]"'),
-        ("harness", "lm_eval.api.model", 'This needs lm-evaluation-harness, which is not installed. Run: pip install "unmask[harness]"'),
-        ("algorithm", "sglang", 'This needs SGLang, which is not installed. Run: pip install "unmask[sglang]"'),
-        ("sampler", "dllm", "This needs dllm, which is not installed. It is not on PyPI: install it from its repository, "
-         "ZHZisZZ/dllm on GitHub."),
+        ("scheduler", "diffusers", "diffusers 0.38 or later", 'Run: pip install "unmask[diffusers]"'),
+        ("harness", "lm_eval.api.model", "lm-evaluation-harness", 'Run: pip install "unmask[harness]"'),
+        ("algorithm", "sglang", "SGLang", 'Run: pip install "unmask[sglang]"'),
+        ("sampler", "dllm", "dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."),
     ],
-)  # fmt: skip
-def test_an_engine_that_is_missing_is_named_in_one_sentence(monkeypatch, module, engine, message):
+)
+def test_an_engine_that_is_missing_is_named_in_one_sentence(monkeypatch, module, engine, name, remedy):
     monkeypatch.setitem(sys.modules, engine, None)
     monkeypatch.delitem(sys.modules, f"unmask.adapters.{module}", raising=False)
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module(f"unmask.adapters.{module}")
-    assert str(caught.value) == message
+    assert str(caught.value) == f"This needs {name}, which is not installed. {remedy}"
 
 
 def test_the_command_of_the_harness_says_the_same_without_a_traceback(monkeypatch, capsys):
