@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import io
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -86,3 +87,12 @@ def test_the_command_of_the_harness_says_the_same_without_a_traceback(monkeypatc
         main()
     assert caught.value.code == 2
     assert capsys.readouterr().err.startswith("This needs lm-evaluation-harness, which is not installed.")
+
+
+def test_what_the_adapters_share_imports_no_engine():
+    code = (
+        "import sys, unmask.adapters, unmask.adapters.hosted, unmask.adapters.counts, unmask.adapters.hook; "
+        "print([m for m in ('diffusers', 'transformers', 'lm_eval', 'sglang', 'dllm') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
