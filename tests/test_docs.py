@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "docs/sampling.md", "docs/models.md", "docs/integrations.md"]
-NEEDED = {"docs/integrations.md": ["transformers", "ray"]}
+NEEDED = {"docs/integrations.md": ["transformers", "ray", "diffusers", "lm_eval"]}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 

@@ -1,0 +1,83 @@
+"""The LLaDA family: how many tokens each step transfers.
+
+Everything that descends from LLaDA's `generate` asks one function, `get_num_transfer_tokens(mask_index, steps)`, how
+many tokens to reveal at each step of a block. `transfer_counts` answers the same question for any size that does not
+look at predictions. Even sizes give the original's numbers.
+
+The engine keeps its own order and draw. The guarantees of `unmask.bounds` are about `remasking='random'` at
+temperature 1.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from unmask import check
+from unmask.backend import Tensor, torch
+from unmask.pace import fitted
+from unmask.sample import seeds_of
+from unmask.size.base import Blind, Planned
+
+
+def transfer_counts(
+    mask_index: Tensor,
+    steps: int,
+    size: Callable[[int], Blind] | Blind,
+    generator: torch.Generator | Sequence[int] | None = None,
+) -> Tensor:
+    """How many tokens to reveal at each step, for each sequence: a drop-in for `get_num_transfer_tokens`.
+
+    Steps of size zero come last, and a sequence with fewer masks than steps takes one step per mask, so that steps at
+    which no sequence reveals anything are the last ones and can be left out (`compact`).
+
+    Arguments:
+        mask_index: Booleans, shape `(batch, length)`: the masked positions.
+        steps: Number of steps.
+        size: Makes sizes from a number of steps: a class such as `size.Even`, or any function; or finished sizes that
+            have no more steps.
+        generator: Source of one seed for each row, or the seeds; fixed sizes need none.
+
+    Returns:
+        Integers, shape `(batch, steps)`, on the device of `mask_index`; each row sums to its number of masked tokens.
+
+    Example:
+        >>> from unmask import size
+        >>> transfer_counts(torch.ones((1, 10), dtype=torch.bool), 4, size.Even).tolist()
+        [[3, 3, 2, 2]]
+    """
+    if mask_index.ndim != 2 or mask_index.dtype != torch.bool:
+        raise ValueError(
+            f"Argument 'mask_index' must hold booleans of shape (batch, length), "
+            f"not {mask_index.dtype} of shape {tuple(mask_index.shape)}."
+        )
+    steps = check.integer("steps", steps, least=1)
+    design = size if isinstance(size, Blind) else size(steps)
+    if not isinstance(design, Blind):
+        raise TypeError(
+            f"Argument 'size' must make sizes that do not look at predictions from a number of steps, not {design!r}."
+        )
+    if design.steps > steps:
+        raise ValueError(f"Argument 'size' must take at most {steps} steps, not {design.steps}.")
+    counts = mask_index.sum(dim=1).tolist()
+    if generator is None and not isinstance(design, Planned):
+        raise ValueError(
+            f"Argument 'generator' must be a torch.Generator, not None: {type(design).__name__} draws its sizes."
+        )
+    seeds = [0] * len(counts) if generator is None else seeds_of(generator, len(counts))
+    table = np.zeros((len(counts), steps), dtype=np.int64)
+    for row, (count, seed) in enumerate(zip(counts, seeds, strict=True)):
+        if count:
+            drawn = fitted(design, count).draw(count, rng=np.random.default_rng(seed))[0]
+            kept = drawn[drawn > 0]
+            table[row, : kept.size] = kept
+    return torch.from_numpy(table).to(mask_index.device)
+
+
+def compact(counts: Tensor) -> Tensor:
+    """The counts without the last steps, at which no sequence reveals anything: an evaluation saved for each.
+
+    Example:
+        >>> compact(torch.tensor([[2, 1, 0], [3, 0, 0]])).tolist()
+        [[2, 1], [3, 0]]
+    """
+    return counts[:, : int((counts > 0).any(dim=0).sum())]

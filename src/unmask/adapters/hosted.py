@@ -1,0 +1,124 @@
+"""A sampler whose loop belongs to someone else.
+
+An engine runs its model itself and then asks, at every step, what to reveal. `Hosted` answers with the sampler of
+this library: the same plan, the same draws and the same seed for each row as in `unmask.sample`, only that the logits
+arrive from outside. So a schedule means the same in every engine: sizes of zero are no steps, rows do not depend on
+their neighbours, positions are chosen before tokens are drawn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from unmask import check
+from unmask.backend import Tensor, torch
+from unmask.draw import Categorical, Draw, Greedy, TopK, TopP
+from unmask.predict import Logits
+from unmask.sample import Sampler, State
+from unmask.schedule import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Reveal:
+    """What one step reveals.
+
+    Attributes:
+        state: What the next step needs.
+        chosen: Booleans, shape `(batch, length)`: the positions revealed.
+        tokens: The tokens given, with the new ones in their places.
+        probability: The predicted probability of each new token; 0 elsewhere.
+    """
+
+    state: State
+    chosen: Tensor
+    tokens: Tensor
+    probability: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Hosted:
+    """Fills masked sequences step by step with logits that someone else computes.
+
+    Arguments:
+        schedule: How many positions and which.
+        mask: The token id that stands at masked positions; it is never drawn.
+        draw: How a token is drawn from its prediction; the predicted law itself by default.
+
+    Example:
+        >>> from unmask import order, size
+        >>> hosted = Hosted(Schedule(size.Even(2), order.LeftToRight()), mask=3, draw=Greedy())
+        >>> tokens, logits = torch.tensor([[1, 3, 3, 3]]), torch.tensor([0.0, 0.0, 1.0]).expand(1, 4, 3)
+        >>> reveal = hosted.step(hosted.begin(tokens, vocab=3, rng=[0]), tokens, logits)
+        >>> reveal.tokens.tolist(), hosted.step(reveal.state, reveal.tokens, logits).tokens.tolist()
+        ([[1, 2, 2, 3]], [[1, 2, 2, 2]])
+    """
+
+    schedule: Schedule
+    mask: int
+    draw: Draw = field(default_factory=Categorical)
+
+    def __post_init__(self):
+        check.integer("mask", self.mask, least=0)
+        if not isinstance(self.schedule, Schedule):
+            raise TypeError(f"Argument 'schedule' must be a Schedule, not {self.schedule!r}.")
+
+    def begin(
+        self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: torch.Generator | Sequence[int]
+    ) -> State:
+        """Prepare a batch.
+
+        Arguments:
+            tokens: Token ids, shape `(batch, length)`.
+            masked: Which positions to fill. By default those that hold the mask.
+            vocab: Number of logits of a position.
+            rng: A generator, from which a seed for each row is drawn, or the seeds themselves.
+        """
+        hidden = tokens == self.mask if masked is None else masked
+        # Ids beyond the logits (special tokens of a prompt) are the host's business: only masked positions are ours.
+        return self._sampler(None, vocab).init(tokens.masked_fill(~hidden, 0), hidden, rng=rng)
+
+    @torch.no_grad()
+    def step(self, state: State, tokens: Tensor, logits: Tensor) -> Reveal:
+        """Reveal the next positions, or none when nothing is left.
+
+        Arguments:
+            state: What the last step, or `begin`, returned.
+            tokens: The token ids as the host has them now. What it filled itself is taken out of the plan.
+            logits: Logits of every position, shape `(batch, length, vocab)`.
+        """
+        taken = state.masked & (tokens != self.mask)
+        if bool(taken.any()):
+            state = replace(state, masked=state.masked & ~taken, pace=state.pace.without(taken))
+        state, step = self._sampler(logits, logits.shape[-1]).step(replace(state, tokens=tokens))
+        chosen = torch.zeros_like(state.masked)
+        probability = torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
+        if step is not None:
+            chosen.view(-1)[step.rows] = True
+            probability.view(-1)[step.rows] = step.log_probability.exp().float()
+        return Reveal(state, chosen, state.tokens, probability)
+
+    def _sampler(self, logits: Tensor | None, vocab: int) -> Sampler:
+        return Sampler(Logits(lambda _: logits, vocab, self.mask, whole=True), self.schedule, self.draw)
+
+
+def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | None = None) -> Draw:
+    """The draw that an engine's sampling options describe; a temperature of 0 is its word for greedy.
+
+    Example:
+        >>> draw_for(0.0), draw_for(0.7), draw_for(1.0, top_p=0.9)
+        (Greedy(), Categorical(temperature=0.7), TopP(mass=0.9, temperature=1.0))
+    """
+    temperature = check.real("temperature", temperature, least=0.0)
+    if temperature == 0:
+        return Greedy()
+    if top_p is not None and top_k is not None:
+        raise ValueError("Argument 'top_p' must not go with 'top_k'. Give one of them.")
+    if top_p is not None and top_p < 1:
+        return TopP(top_p, temperature)
+    if top_k is not None and top_k > 0:
+        return TopK(top_k, temperature)
+    return Categorical(temperature)
+
+
+def missing(engine: str, remedy: str) -> ModuleNotFoundError:
+    """The error for an engine that is not there."""
+    return ModuleNotFoundError(f"This needs {engine}, which is not installed. {remedy}")

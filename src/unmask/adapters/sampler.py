@@ -1,0 +1,125 @@
+"""dllm (ZHZisZZ/dllm): a `BaseSampler` that fills by any schedule.
+
+It has the engine's two methods, `sample` (continue prompts) and `infill` (fill the masks of given sequences), takes
+and returns what they do, and works with the engine's models: prompts of different lengths are padded at the end with
+the end token and an attention mask. Each sequence has its own masks, steps and seed; its randomness also depends on
+the width of the batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from unmask import check
+from unmask.adapters.hosted import draw_for, missing
+from unmask.backend import Tensor, torch
+from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
+from unmask.sample import Sampler, State, Step
+from unmask.schedule import Schedule
+
+try:
+    from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+        BaseSampler,
+        SamplerConfig,
+        SamplerOutput,
+    )
+except ImportError:
+    raise missing("dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub.") from None
+
+
+@dataclass
+class UnmaskSamplerConfig(SamplerConfig):
+    """How to sample.
+
+    Arguments:
+        schedule: How many positions and which.
+        rng: Source of one seed for each sequence, or the seeds.
+        max_new_tokens: Tokens to add to each prompt.
+        temperature, top_p, top_k: How tokens are drawn; a temperature of 0 is greedy.
+        suppress_tokens: Token ids that may not be drawn.
+        right_shift_logits: True for models whose output at a position predicts the next one (Dream).
+    """
+
+    schedule: Schedule | None = None
+    rng: torch.Generator | Sequence[int] | None = None
+    max_new_tokens: int = 128
+    temperature: float = 1.0
+    top_p: float | None = None
+    top_k: int | None = None
+    suppress_tokens: list[int] | None = None
+    right_shift_logits: bool = False
+
+
+@dataclass
+class UnmaskSampler(BaseSampler):
+    """Samples by a schedule. Made like any sampler of the engine, from a model and its tokenizer."""
+
+    @torch.no_grad()
+    def sample(self, inputs: list[Any], config: UnmaskSamplerConfig | None = None, **kwargs: Any) -> Any:
+        """Continue prompts by `max_new_tokens` tokens each.
+
+        Arguments:
+            inputs: Token ids of each prompt.
+            config: How to sample. kwargs: What to change of it.
+
+        Returns:
+            Token ids, padded at the end; with `return_dict`, an output that has them after every step as well.
+        """
+        config = _changed(config, kwargs)
+        new = check.integer("max_new_tokens", config.max_new_tokens, least=1)
+        prompts = self._tensors(inputs)
+        tail = torch.full((new,), self.tokenizer.mask_token_id, device=self.model.device)
+        return self._fill([torch.cat([p, tail]) for p in prompts], [p.shape[0] for p in prompts], config)
+
+    @torch.no_grad()
+    def infill(self, inputs: list[Any], config: UnmaskSamplerConfig | None = None, **kwargs: Any) -> Any:
+        """Fill the masks of sequences; what is not masked stays.
+
+        Arguments:
+            inputs: Token ids of each sequence, masks included.
+            config, kwargs: As for `sample`.
+        """
+        rows = self._tensors(inputs)
+        return self._fill(rows, [0] * len(rows), _changed(config, kwargs))
+
+    def _tensors(self, inputs: list[Any]) -> list[Tensor]:
+        if not inputs:
+            raise ValueError("Argument 'inputs' must hold at least one sequence.")
+        return [torch.as_tensor(row, dtype=torch.int64, device=self.model.device) for row in inputs]
+
+    def _fill(self, rows: list[Tensor], starts: list[int], config: UnmaskSamplerConfig) -> Any:
+        """Fill the masks of each row from its start on."""
+        if config.schedule is None or config.rng is None:
+            name = "schedule" if config.schedule is None else "rng"
+            raise ValueError(f"Argument '{name}' must be given in the configuration.")
+        lengths = torch.tensor([row.shape[0] for row in rows], device=self.model.device)
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.eos_token_id)
+        place = torch.arange(tokens.shape[1], device=tokens.device)
+        inside = place < lengths[:, None]
+        masked = inside & (tokens == self.tokenizer.mask_token_id)
+        masked &= place >= torch.tensor(starts, device=tokens.device)[:, None]
+        draw = draw_for(config.temperature, top_p=config.top_p, top_k=config.top_k)
+        sampler = Sampler(self._predictor(inside.long(), config), config.schedule, draw)
+        histories = [tokens]
+
+        def watch(state: State, step: Step) -> None:
+            histories.append(state.tokens)
+
+        trace = sampler.run(tokens, masked, rng=config.rng, watch=watch if config.return_dict else None)
+        sequences = trace.tokens.to(tokens.device)
+        return SamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
+
+    def _predictor(self, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
+        vocab = int(self.model.config.vocab_size)
+        predictor: MaskPredictor = Logits(
+            lambda tokens: self.model(tokens, attention_mask=attention), vocab, self.tokenizer.mask_token_id, whole=True
+        )
+        predictor = Shifted(predictor) if config.right_shift_logits else predictor
+        return Suppressed(predictor, config.suppress_tokens) if config.suppress_tokens else predictor
+
+
+def _changed(config: UnmaskSamplerConfig | None, changes: dict[str, Any]) -> UnmaskSamplerConfig:
+    config = UnmaskSamplerConfig() if config is None else config
+    for name in changes:
+        check.known("config", name, [part.name for part in fields(config)])
+    return replace(config, **changes)

@@ -1,0 +1,121 @@
+"""Stand-ins for engines that cannot be installed here, written from their contracts.
+
+`sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
+and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three
+classes that a sampler is made of.
+"""
+
+import dataclasses
+import importlib
+import sys
+import types
+from abc import ABC, abstractmethod
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+
+class DllmAlgorithm:
+    def __init__(self, config):
+        self.block_size, self.mask_id, self.fdfo = config.block_size, config.mask_id, config.first_done_first_out_mode
+
+    def init_step_state(self, forward_batch):
+        return [None] * forward_batch.batch_size
+
+    def max_steps(self, block_size):
+        return block_size + 1
+
+    def step(self, forward_batch, full_logits, states):
+        raise NotImplementedError
+
+    def run(self, forward, forward_batch, states=None):
+        """One round: until all blocks are done, or with `fdfo` a single step. Answers the states to carry on with."""
+        if not self.fdfo:
+            states = self.init_step_state(forward_batch)
+            logits = forward(forward_batch)
+            for _ in range(self.max_steps(self.block_size)):
+                if all(self.step(forward_batch, logits, states)):
+                    return None
+                logits = forward(forward_batch)
+            return None
+        states = [None] * forward_batch.batch_size if states is None else states
+        fresh = self.init_step_state(forward_batch) if None in states else []
+        states = [fresh[i] if state is None else state for i, state in enumerate(states)]
+        done = self.step(forward_batch, forward(forward_batch), states)
+        return [None if ended else state for ended, state in zip(done, states, strict=True)], done
+
+
+@dataclasses.dataclass
+class SamplerConfig:
+    return_dict: bool = False
+
+
+@dataclasses.dataclass
+class SamplerOutput:
+    sequences: object
+    histories: object = None
+
+
+@dataclasses.dataclass
+class BaseSampler(ABC):
+    model: object
+    tokenizer: object
+    scheduler: object = None
+
+    @abstractmethod
+    def sample(self, prompts, config=None, **kwargs): ...
+
+    @abstractmethod
+    def infill(self, inputs, config=None, **kwargs): ...
+
+
+class Dream:
+    """A model with Dream's loop: the hook first, then at each step the model, its own reveal in place, and the hook."""
+
+    def __init__(self, model, mask):
+        self.model, self.config, self.evaluations = model, types.SimpleNamespace(mask_token_id=mask), 0
+
+    def diffusion_generate(self, prompt, *, max_new_tokens, steps, generation_tokens_hook_func):
+        mask = self.config.mask_token_id
+        x = torch.nn.functional.pad(prompt, (0, max_new_tokens), value=mask)
+        x = generation_tokens_hook_func(None, x, None)
+        for step in range(steps):
+            masked = x == mask
+            logits = self.model(x)
+            self.evaluations += 1
+            logits = torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
+            x[masked] = torch.where(torch.arange(int(masked.sum())) % 2 == 0, logits[masked].argmax(dim=-1), mask)
+            x = generation_tokens_hook_func(step, x, logits)
+        return x
+
+
+CONTENTS = {
+    "sglang.srt.dllm.algorithm": {"algo_name_to_cls": {}},
+    "sglang.srt.dllm.algorithm.base": {"DllmAlgorithm": DllmAlgorithm},
+    "dllm.core.samplers.base": {
+        "BaseSampler": BaseSampler, "SamplerConfig": SamplerConfig, "SamplerOutput": SamplerOutput
+    },
+}  # fmt: skip
+
+
+def adapter(monkeypatch, engine, name):
+    """The adapter of that name, imported with the stand-in in the place of its engine, and forgotten afterwards."""
+    for path, contents in CONTENTS.items():
+        if path.split(".")[0] != engine:
+            continue
+        parts = path.split(".")
+        for end in range(1, len(parts) + 1):
+            module = sys.modules.get(".".join(parts[:end]))
+            if module is None or not hasattr(module, "standin"):
+                module = types.ModuleType(".".join(parts[:end]))
+                module.__path__, module.standin = [], True
+                monkeypatch.setitem(sys.modules, module.__name__, module)
+            if end > 1:
+                setattr(sys.modules[".".join(parts[: end - 1])], parts[end - 1], module)
+        vars(module).update({key: dict(value) if isinstance(value, dict) else value for key, value in contents.items()})
+    name = f"unmask.adapters.{name}"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module = importlib.import_module(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    return module
