@@ -196,6 +196,13 @@ def test_ordinary_text_never_becomes_a_special_token(model):
             model.codec.encode(text)
 
 
+def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_path):
+    tiny.bert(tmp_path)
+    tiny.tokenizer(tmp_path, chat="[CLS]" + tiny.CHAT)
+    model = models.load(f"hf:{tmp_path}")
+    assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
+
+
 def test_the_live_view_puts_blanks_between_words(model):
     assert "".join(map(model.codec.piece, model.codec.encode("the cats sat").tolist())) == " the cats sat"
 

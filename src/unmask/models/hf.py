@@ -27,8 +27,6 @@ from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
 PREFIX = "hf:"
 _WINDOW = 256  # tokens of a sequence where nobody says how many: contexts can be far longer than anyone would wait for
 _CONTEXT = 512  # where neither model nor tokenizer know a longest sequence
-
-
 _FOREIGN = (
     "The model '{}' brings Python code of its own. If you have read it and trust it, allow it by --trust-remote-code "
     "(trust_remote_code=True)."
@@ -121,7 +119,7 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
         predictor = Shifted(predictor)
     if before or after:
         predictor = Framed(predictor, before, after, pad)
-    codec = Pretrained(tokenizer, predictor.vocab, mask, tokenizer.eos_token_id if family.ended else None)
+    codec = Pretrained(tokenizer, predictor.vocab, mask, tokenizer.eos_token_id if family.ended else None, before)
     length = _context(network, tokenizer) - len(before) - len(after)
     about = {"family": family.name, "architecture": type(network).__name__}
     return Model(

@@ -27,12 +27,14 @@ class Pretrained(Codec):
         vocab: Number of tokens of the model.
         mask: The token id that stands at masked positions.
         end: The token id after which a text is over; `None` if there is none.
+        before: Token ids that stand before every sequence, so that a chat template need not repeat them.
     """
 
     inner: Any
     vocab: int
     mask: int
     end: int | None = None
+    before: Sequence[int] = ()
 
     def encode(self, text: str) -> NDArray[np.int64]:
         tokens = self._ids(text)
@@ -56,7 +58,9 @@ class Pretrained(Codec):
         if not getattr(self.inner, "chat_template", None):
             return super().chat(message)
         turns = [{"role": "user", "content": message}]
-        return self._ids(self.inner.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        tokens = self._ids(self.inner.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        first = list(self.before)
+        return tokens[len(first) :] if tokens[: len(first)] == first else tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
         tokens = list(tokens)
