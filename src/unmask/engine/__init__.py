@@ -8,8 +8,8 @@ that is killed half-way can change a number.
     Local     one shard after the other, here; the default everywhere
     Ray       many at once, on all cores, GPUs and machines of a cluster (`pip install "unmask[ray]"`)
 
-Sums on a CPU depend, in their last bits, on the shape of a batch and on the number of threads: the shards are therefore
-the same for both engines, and workers use as many threads as this process does.
+Sums on a CPU can depend, in their last bits, on the shape of a batch and on the number of threads: the shards are
+therefore the same for both engines, and workers use as many threads as this process does.
 """
 
 from unmask.engine.base import LOCAL, SHARD, Engine, Local, Progress, Report, Work, parts, unseen
