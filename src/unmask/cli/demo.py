@@ -30,7 +30,7 @@ The built-in model, 6 million parameters that know English letters, writes 256 c
 
 _COSTS = """\
 Bits per character of that model under several schedules: its own error, plus what is lost by revealing letters \
-together. Everyone copies the even split in random order; the comb in 16 steps beats it one by one."""
+together in K steps. Everyone copies the even split in random order; the comb in 16 steps beats it one by one."""
 
 _INTRODUCTION = f"""\
 A masked diffusion model writes {_LENGTH} tokens in {_STEPS} steps by revealing several tokens at once, each drawn as \

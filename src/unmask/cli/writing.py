@@ -29,7 +29,7 @@ _ROWS: tuple[tuple[str, order.BlindOrder, str], ...] = (
 )
 
 
-def write(model: models.Model, screen: Console | None, seed: int = 7) -> str:
+def write(model: models.Model, screen: Console | None, seed: int = 3) -> str:
     """One text from the model in a few comb steps, letter by letter on the screen if there is one."""
     schedule = Schedule(size.Even(STEPS), order.Comb())
     sampler = Sampler(model.predictor, schedule)
@@ -60,7 +60,7 @@ def costs(calibration: Calibration) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> Table:
     """The same for people: a line for each schedule, a column for each number of steps, the least in each marked."""
     cells = {(row["order"], row["size"], row["steps"]): row["bits_per_token"] for row in rows}
-    result = Table("order", "sizes", *(f"{steps} steps" for steps in _COLUMNS), "one by one", box=box.SIMPLE_HEAD)
+    result = Table("order", "sizes", *(f"K={steps}" for steps in _COLUMNS), "one by one", box=box.SIMPLE_HEAD)
     for column in result.columns[2:]:
         column.justify = "right"
     least = {steps: min(bits for (_, _, k), bits in cells.items() if k == steps) for steps in _COLUMNS}
@@ -70,7 +70,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         whole = next((bits for (o, s, _), bits in cells.items() if o == name and s == "one by one"), None)
         result.add_row(name, how_many, *marked, _cell(whole, False))
     whole = next((bits for (o, s, _), bits in cells.items() if o == "left-to-right" and s == "one by one"), None)
-    result.add_row("left to right", "one", *[""] * len(_COLUMNS), _cell(whole, False))
+    result.add_row("left to right", "", *[""] * len(_COLUMNS), _cell(whole, False))
     return result
 
 
