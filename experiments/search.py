@@ -57,9 +57,8 @@ def losses(model: models.Model, texts: torch.Tensor) -> NDArray[np.float64]:
         masked = ((subset >> residue) & 1) == 0
         rows = torch.nonzero(masked.flatten())[:, 0]
         prediction = model.predictor(texts.masked_fill(masked, model.predictor.mask), masked, rows)
-        chance = prediction.log_probabilities().gather(1, texts.flatten()[rows, None])[:, 0]
         total = torch.zeros(PERIOD, dtype=torch.float64, device=texts.device)
-        total.index_add_(0, residue.flatten()[rows], -chance.double())
+        total.index_add_(0, residue.flatten()[rows], prediction.losses(texts.flatten()[rows]))
         mean = (total * PERIOD / texts.numel()).cpu().numpy()
         for by in range(PERIOD):
             turned = rotated(subset, by)

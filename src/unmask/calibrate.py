@@ -324,13 +324,7 @@ def _row(
         masked = place >= visible
         rows = torch.nonzero(masked.flatten())[:, 0]
         prediction = predictor(part.masked_fill(masked, predictor.mask), masked, rows)
-        target = part.flatten()[rows]
-        loss = torch.cat(
-            [
-                -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
-                for a, b in prediction.chunks()
-            ]
-        )
+        loss = prediction.losses(part.flatten()[rows])
         total.index_add_(0, place.flatten()[rows], loss)
         means.append(loss.view(part.shape[0], length - visible).mean(dim=1))
         progress(part.shape[0])

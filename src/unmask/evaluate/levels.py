@@ -50,14 +50,8 @@ def random_order(
             masked = rank[part] >= level[:, None]
             rows = torch.nonzero(masked.flatten())[:, 0]
             prediction = predictor(tokens[part].masked_fill(masked, predictor.mask), masked, rows)
-            target = tokens[part].flatten()[rows]
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
-            losses[rows] = torch.cat(
-                [
-                    -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
-                    for a, b in prediction.chunks()
-                ]
-            )
+            losses[rows] = prediction.losses(tokens[part].flatten()[rows])
             mean = losses.view_as(masked).sum(dim=1) / (length - level)
             total[part] += float(edges[point + 1] - edges[point]) * mean
     return total.cpu(), points
