@@ -1,6 +1,6 @@
 """The best periodic order there is for the built-in model, found exactly, and a few others that were thought of.
 
-    python experiments/search.py TEXT [--texts 256] [--check 1024] [--output experiments/results]
+    python experiments/search.py TEXT [--model builtin] [--valid 256] [--test 1024] [--output experiments/results]
 
 In a periodic order all positions of one residue modulo 16 are revealed together; a comb is `0, 1, 2, …`, but any of the
 16! orders may be better, and so may steps of several residues. The loss of residue `r` when the residues of a set `S`
@@ -10,11 +10,9 @@ path. The winners, and the orders that people think of, are then measured by rep
 chosen. Writes search.csv.
 """
 
-import argparse
 import math
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import common
 import corpus
@@ -59,9 +57,8 @@ def losses(model: models.Model, texts: torch.Tensor) -> NDArray[np.float64]:
         masked = ((subset >> residue) & 1) == 0
         rows = torch.nonzero(masked.flatten())[:, 0]
         prediction = model.predictor(texts.masked_fill(masked, model.predictor.mask), masked, rows)
-        chance = prediction.log_probabilities().gather(1, texts.flatten()[rows, None])[:, 0]
         total = torch.zeros(PERIOD, dtype=torch.float64, device=texts.device)
-        total.index_add_(0, residue.flatten()[rows], -chance.double())
+        total.index_add_(0, residue.flatten()[rows], prediction.losses(texts.flatten()[rows]))
         mean = (total * PERIOD / texts.numel()).cpu().numpy()
         for by in range(PERIOD):
             turned = rotated(subset, by)
@@ -131,21 +128,9 @@ def candidates(table: NDArray[np.float64], before: NDArray[np.int64]) -> dict[tu
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--model", default="builtin")
-    parser.add_argument("--texts", type=int, default=256)
-    parser.add_argument("--check", type=int, default=1024)
-    parser.add_argument("--output", type=Path, default=common.RESULTS)
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = True
-    model = models.load(options.model, device=device)
-    _, valid, test = corpus.splits(options.text)
-    table = losses(model, torch.from_numpy(valid.even_windows(corpus.LENGTH, options.texts)).to(device))
+    model, valid, texts, output = corpus.task(__doc__, valid=256, test=1024)
+    table = losses(model, valid)
     _, before = shortest(np.nan_to_num(table))
-    texts = torch.from_numpy(test.even_windows(corpus.LENGTH, options.check)).to(device)
     repeats, rows, reference = corpus.LENGTH // PERIOD, [], {}
     for (name, steps), groups in candidates(table, before).items():
         flat = [r for group in groups for r in group]
@@ -169,7 +154,7 @@ def main():
         }
         print(*row.values(), flush=True)
         rows.append(row)
-    common.write(options.output / "search.csv", list(rows[0]), rows)
+    common.write(output / "search.csv", list(rows[0]), rows)
 
 
 if __name__ == "__main__":

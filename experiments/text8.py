@@ -1,6 +1,6 @@
 """What every schedule costs the built-in model, on text it has never seen.
 
-    python experiments/text8.py TEXT [--texts 1024] [--calibration FILE] [--output experiments/results]
+    python experiments/text8.py TEXT [--model builtin] [--valid 1024] [--test 1024] [--output experiments/results]
 
 A calibration is measured on validation text. Then the exact negative log-likelihood of each sampler is measured by
 replay on windows of the test split: blind schedules for 4 to 256 steps, reactive ones for several settings. All
@@ -12,11 +12,9 @@ schedules see the same texts and the same seeds. Writes
     calibration.json       what was measured on the validation text
 """
 
-import argparse
 import math
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import common
 import corpus
@@ -30,6 +28,7 @@ from unmask.evaluate.texts import replay
 from unmask.sample import Sampler
 from unmask.schedule import Schedule
 
+BATCH = 1024  # texts at once: enough for a large GPU
 STEPS = (4, 8, 16, 32, 64, 128, 256)
 BLIND = {
     "even": size.Even,
@@ -127,25 +126,13 @@ def samples(model: models.Model, count: int) -> Iterator[dict]:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--model", default="builtin")
-    parser.add_argument("--texts", type=int, default=1024)
-    parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--output", type=Path, default=common.RESULTS)
-    options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = True
-    model = models.load(options.model, device=device)
-    _, valid, test = corpus.splits(options.text)
-    windows = [torch.from_numpy(part.even_windows(corpus.LENGTH, options.texts)).to(device) for part in (valid, test)]
+    model, valid, test, output = corpus.task(__doc__, valid=1024, test=1024)
     begin = time.monotonic()
-    calibration = calibrated(model, windows[0], options.batch)
-    calibration.save(options.output / "calibration.json")
-    print(f"calibrated in {time.monotonic() - begin:.0f} s on {device}", flush=True)
-    common.write(options.output / "text8-samples.csv", ("order", "steps", "seed", "text"), samples(model, 2))
-    common.write(options.output / "text8.csv", FIELDS, table(model, calibration, windows[1], options.batch))
+    calibration = calibrated(model, valid, BATCH)
+    calibration.save(output / "calibration.json")
+    print(f"calibrated in {time.monotonic() - begin:.0f} s on {model.device}", flush=True)
+    common.write(output / "text8-samples.csv", ("order", "steps", "seed", "text"), samples(model, 2))
+    common.write(output / "text8.csv", FIELDS, table(model, calibration, test, BATCH))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -44,3 +45,26 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (path.parent / target).exists(), target
+
+
+def test_what_a_step_costs_is_what_was_measured():
+    """The page quotes the committed measurement, which keeps to what a step may cost."""
+    page = (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8")
+    result = json.loads((ROOT / "benchmarks" / "results" / "h200.json").read_text(encoding="utf-8"))
+    large, small = (case["rows"] for case in result["cases"])
+    assert result["machine"] in page
+    for name in large:
+        cells = [
+            f"{row['seconds'] * 1e3:.1f} ms" if name == "forward" else f"{row['ratio']:.2f} ×"
+            for row in (large[name], small[name])
+        ]
+        if name == "published":
+            cells = [
+                f"{cell}, {row[name]['memory_ratio']:.1f} × the memory"
+                for cell, row in zip(cells, (large, small), strict=True)
+            ]
+        assert f"| {name} | {cells[0]} | {cells[1]} |" in page
+        if name != "published":
+            assert max(large[name]["memory_ratio"], small[name]["memory_ratio"]) < 1.015
+    assert max(large[name]["ratio"] for name in ("blind", "blind minimax")) <= 1.05
+    assert max(large[name]["ratio"] for name in ("confidence", "entropy", "margin")) <= 1.35

@@ -141,6 +141,18 @@ def test_statistics_leave_the_models_logits_alone():
     assert torch.equal(logits, before)
 
 
+@pytest.mark.parametrize("elements", [1, 40, 1000])
+def test_losses_are_those_of_the_tokens_given(monkeypatch, elements):
+    monkeypatch.setattr(prediction, "_ELEMENTS", elements)
+    logits = torch.randn((11, 10), generator=generator(4))
+    tokens = torch.randint(10, (11,), generator=generator(5))
+    expected = torch.nn.functional.cross_entropy(logits.double(), tokens, reduction="none")
+    losses = prediction_of(logits).losses(tokens)
+    assert losses.dtype == torch.float64
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)
+    assert prediction_of(logits[:0]).losses(tokens[:0]).shape == (0,)
+
+
 def test_take_and_slices_select_rows():
     logits = torch.randn((8, 4), generator=generator(4))
     prediction = prediction_of(logits)

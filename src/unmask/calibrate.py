@@ -350,13 +350,7 @@ class _Measured:
         masked = rank >= visible
         rows = torch.nonzero(masked.flatten())[:, 0]
         prediction = self.predictor(tokens.masked_fill(masked, self.predictor.mask), masked, rows)
-        target = tokens.flatten()[rows]
-        loss = torch.cat(
-            [
-                -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
-                for a, b in prediction.chunks()
-            ]
-        )
+        loss = prediction.losses(tokens.flatten()[rows])
         count = len(tokens)
         # Written to places of their own and then summed: adding up in place has no fixed order on a GPU.
         losses = torch.zeros((count, self.length), dtype=torch.float64, device=tokens.device)

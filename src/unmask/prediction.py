@@ -49,6 +49,14 @@ class Prediction:
         # One fused pass from the model's dtype: converting first would double the memory traffic.
         return torch.log_softmax(values, dim=-1, dtype=better(values.dtype))
 
+    def losses(self, tokens: Tensor) -> Tensor:
+        """Minus the log-probability of one token for each row, in float64."""
+        parts = [
+            -self.log_probabilities(start, stop).gather(1, tokens[start:stop, None])[:, 0].double()
+            for start, stop in self.chunks() or [(0, 0)]
+        ]
+        return torch.cat(parts)
+
     @cached_property
     def confidence(self) -> Tensor:
         """The largest probability of each row."""

@@ -69,8 +69,6 @@ def demo(output: Path, as_json: bool) -> None:
     torch).
     """
     screen = terminal()
-    if not as_json:
-        _written(screen)
     curves = {
         "code, low TC": ReedSolomon(_LENGTH, _LENGTH - 4, 256).curve(),
         "code, low DTC": ReedSolomon(_LENGTH, 4, 256).curve(),
@@ -79,6 +77,8 @@ def demo(output: Path, as_json: bool) -> None:
     errors: dict[str, dict[str, list[float]]] = {name: {} for name in curves}
     drawn = _can_draw()
     with staged(output) if drawn else nullcontext(output) as folder:
+        if not as_json:
+            _written(screen)
         with progress() as bar:
             for size in bar.track(_SIZES, description="Computing"):
                 for name, curve in curves.items():

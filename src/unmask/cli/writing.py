@@ -60,7 +60,9 @@ def costs(calibration: Calibration) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> Table:
     """The same for people: a line for each schedule, a column for each number of steps, the least in each marked."""
     cells = {(row["order"], row["size"], row["steps"]): row["bits_per_token"] for row in rows}
-    result = Table("order", "sizes", *(f"K={steps}" for steps in _COLUMNS), "one by one", box=box.SIMPLE_HEAD)
+    result = Table(
+        "order", "sizes", *(f"K={steps}" for steps in _COLUMNS), "K=256", box=box.SIMPLE_HEAD, pad_edge=False
+    )
     for column in result.columns[2:]:
         column.justify = "right"
     least = {steps: min(bits for (_, _, k), bits in cells.items() if k == steps) for steps in _COLUMNS}

@@ -80,13 +80,7 @@ class _Levels:
             masked = rank >= level[:, None]
             rows = torch.nonzero(masked.flatten())[:, 0]
             prediction = predictor(tokens.masked_fill(masked, predictor.mask), masked, rows)
-            target = tokens.flatten()[rows]
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
-            losses[rows] = torch.cat(
-                [
-                    -prediction.log_probabilities(a, b).gather(1, target[a:b, None])[:, 0].double()
-                    for a, b in prediction.chunks()
-                ]
-            )
+            losses[rows] = prediction.losses(tokens.flatten()[rows])
             total += float(width) * (losses.view_as(masked).sum(dim=1) / (tokens.shape[1] - level))
         return total.cpu()
