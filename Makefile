@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test check bench reproduce build clean
 
-demo: .venv/ready      ## the first minute: schedules on three distributions, and a figure
+demo: .venv/demo       ## the first minute: schedules on three distributions, and a figure
 	$(BIN)/unmask demo
 
 test: .venv/ready      ## every test, on all cores
@@ -29,8 +29,13 @@ clean:                 ## remove everything that the other targets made
 	rm -rf .venv dist figures unmask-demo.png .pytest_cache .ruff_cache .hypothesis
 	find src tests experiments benchmarks -name __pycache__ -type d -exec rm -rf {} +
 
-.venv/ready: pyproject.toml constraints.txt
+# The demo needs no other engine and no tool of ours: its environment is a fraction of that of the tests.
+.venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot]"
+	touch $@
+
+.venv/ready: .venv/demo
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3

@@ -369,8 +369,8 @@ from unmask.cli import main
 ray.cloudpickle.register_pickle_by_value(test_engine)
 marker, load = Path(sys.argv.pop(1)), models.load
 
-def deadly(name, *, device):
-    model = load(name, device=device)
+def deadly(name, **settings):
+    model = load(name, **settings)
     return replace(model, predictor=test_engine.Deadly(model.predictor, marker, os.getpid()))
 
 models.load = deadly
