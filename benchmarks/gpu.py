@@ -8,6 +8,7 @@ memory of
 
     forward       the bare pass to hidden states: the floor
     blind         a step of the blind sampler: forward, head on the revealed rows, draw
+    generate      the same of a whole call, from seeds to the finished texts on the host
     confidence    a step with an order that reads every masked position (margin and entropy likewise), averaged over the
                   run from all masked to none
     published     head on all positions, float64 noise over everything, one loop per row: how it is commonly written
@@ -143,6 +144,9 @@ def measure(name: str) -> dict:
     del sample, chance, top
     rows["blind"] = whole_run(Schedule(size.Even(steps), order.Random()))
     rows["blind minimax"] = whole_run(Schedule(size.Universal(steps), order.Spread()))
+    sampler = Sampler(predictor, Schedule(size.Even(steps), order.Random()))
+    seconds, memory = timed(lambda: sampler.run((batch, length), rng=list(range(batch)), device="cuda").tokens.cpu(), 3)
+    rows["generate"] = row_of(seconds / steps, memory)
     prompts = torch.arange(length, device="cuda") < length // (batch + 1) * torch.arange(batch, device="cuda")[:, None]
     inside = Headed(body, head, vocab, vocab - 1)
     for model, start in (
