@@ -1,4 +1,12 @@
-"""One thread per test process: the suite runs a process per core, and more threads would only wait for each other."""
+"""One thread per test process: the suite runs a process per core, and more threads would only wait for each other.
+
+numba too: when galois starts its threads, it sets the number of those of every library in the process, torch's included,
+and the last digits of a sum depend on it.
+"""
+
+import os
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 try:
     import torch
