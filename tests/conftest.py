@@ -1,7 +1,7 @@
 """One thread per test process: the suite runs a process per core, and more threads would only wait for each other.
 
-numba too: when galois starts its threads, it sets the number of those of every library in the process, torch's included,
-and the last digits of a sum depend on it.
+numba too: when galois starts its threads, it sets the number of torch's as well, and the last digits of a sum depend on
+it.
 """
 
 import os
