@@ -235,3 +235,16 @@ def test_entropy_is_the_sum_of_the_curve(distribution):
     law = Table.of(distribution).probabilities
     entropy = -math.fsum(float(p) * math.log(float(p)) for p in law.ravel() if p > 0)
     assert distribution.curve().entropy == pytest.approx(entropy, abs=1e-12)
+
+
+@each
+def test_conditional_marginals_of_a_row_do_not_depend_on_its_neighbours(distribution):
+    """To the last bit: an order by confidence would turn a difference in the last digit into other tokens."""
+    rng = np.random.default_rng(5)
+    tokens = distribution.sample(33, rng=rng)
+    masked = rng.random(tokens.shape) < 0.6
+    masked[:3] = True
+    together = distribution.marginals(tokens, masked)
+    for batch in (1, 7):
+        parts = [distribution.marginals(tokens[i : i + batch], masked[i : i + batch]) for i in range(0, 33, batch)]
+        np.testing.assert_array_equal(np.concatenate(parts), together)

@@ -6,7 +6,7 @@ import pytest
 from enumeration import arrangements, van_der_corput
 from pairs import label
 from reference import chi_square
-from unmask import order
+from unmask import order, size
 
 BLIND = [
     order.Random(),
@@ -106,6 +106,17 @@ def test_the_teeth_of_a_comb_are_the_steps_by_default(length, steps):
         walk = arranged(order.Comb(), length, steps, seed=seed).reshape(steps, length // steps)
         for tooth in np.sort(walk, axis=1):
             np.testing.assert_array_equal(np.diff(tooth), steps)
+
+
+@pytest.mark.parametrize(("length", "steps"), [(100, 16), (60, 8), (257, 16), (13, 4), (10, 7)])
+def test_an_even_step_of_a_comb_is_one_tooth_whatever_the_remainder(length, steps):
+    """A prompt leaves any number of positions: tokens of a step stay `K` apart, and neighbours never come together."""
+    sizes = size.Even(steps).sizes(length)
+    for which in (order.Comb(), order.Periodic(range(steps))):
+        for seed in range(6):
+            walk = arranged(which, length, steps, seed=seed)
+            for tooth in np.split(walk, np.cumsum(sizes)[:-1]):
+                np.testing.assert_array_equal(np.diff(np.sort(tooth)), steps)
 
 
 @pytest.mark.parametrize("which", [order.Comb(), order.Comb(3), order.Comb(1)], ids=str)

@@ -41,8 +41,10 @@ def integer(name: str, value: object, *, least: int | None = None, most: int | N
 
 
 def real(name: str, value: object, *, least: float | None = None, above: float | None = None) -> float:
-    """Return `value` as a float if it is finite, at least `least` and greater than `above`."""
+    """Return `value` as a float if it is a finite number (no string, no boolean), at least `least` and above `above`."""
     try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError
         number = float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         raise TypeError(f"Argument '{name}' must be a number, not {value!r}.") from None
@@ -53,6 +55,16 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
     if above is not None and number <= above:
         raise ValueError(f"Argument '{name}' must be greater than {above:g}, not {number:g}.")
     return number
+
+
+def spelled(name: str, word: str) -> float:
+    """The finite number that a word of a command line stands for."""
+    try:
+        return real(name, float(word))
+    except ValueError:
+        if word.strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            raise
+        raise TypeError(f"Argument '{name}' must be a number, not {word!r}.") from None
 
 
 def steps_and_length(steps: object, length: object) -> tuple[int, int]:
@@ -112,9 +124,11 @@ def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.
     return given
 
 
-def known(kind: str, name: str, names: Iterable[str]) -> str:
+def known(kind: str, name: object, names: Iterable[str]) -> str:
     """Return `name` if it is one of `names`; otherwise say which one was probably meant."""
     names = list(names)
+    if not isinstance(name, str):
+        raise TypeError(f"Argument '{kind}' must be a name, not {name!r}.")
     if name in names:
         return name
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -61,6 +61,12 @@ class Curve:
         values.setflags(write=False)
         object.__setattr__(self, "loss", values)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Curve) and np.array_equal(self.loss, other.loss)
+
+    def __hash__(self) -> int:
+        return hash(self.loss.tobytes())
+
     @property
     def length(self) -> int:
         """The number of tokens `L`."""

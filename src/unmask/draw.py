@@ -133,7 +133,10 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
-    return log_probabilities if temperature == 1.0 else log_probabilities / temperature
+    if temperature == 1.0:
+        return log_probabilities
+    # From the largest on: near temperature 0 every quotient would otherwise be −∞.
+    return (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
 
 
 def _check_temperature(temperature: float) -> None:

@@ -52,6 +52,12 @@ class Vector:
         kept.setflags(write=False)
         object.__setattr__(self, "values", kept)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vector) and np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash(self.values.tobytes())
+
     def __call__(self, length: int) -> NDArray[np.float64]:
         if length != self.values.size + 1:
             raise ValueError(

@@ -35,15 +35,15 @@ from unmask import check
 Positions = NDArray[np.int64]
 
 
-class Order:
-    """Ranks the masked positions of a sequence."""
+class Order(ABC):  # noqa: B024 - what is abstract differs between its two kinds
+    """Ranks the masked positions of a sequence: a `BlindOrder`, a `ReactiveOrder`, or `Blocks` of one of these."""
 
     def blocks(self, positions: Positions) -> list[Positions]:
         """The stretches that are filled one after the other; a single one unless the order says otherwise."""
         return [positions]
 
 
-class BlindOrder(Order, ABC):
+class BlindOrder(Order):
     """An order that is drawn without looking at predictions."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class BlindOrder(Order, ABC):
         """
 
 
-class ReactiveOrder(Order, ABC):
+class ReactiveOrder(Order):
     """An order that looks at the predictions of all masked positions."""
 
     @abstractmethod
@@ -129,7 +129,8 @@ class Comb(BlindOrder):
     """Segments in step: first one token of every segment, then its right neighbour in every segment, and so on.
 
     Tokens revealed together are a segment apart, and each is predicted next to a *contiguous* run of revealed ones,
-    where trained models are at their best. The teeth start at a common random shift.
+    where trained models are at their best. The teeth start at a common random shift, one that keeps the longer teeth
+    first: even sizes reveal the remainder first, and a step then never takes part of two teeth.
 
     Arguments:
         segments: Number of segments. By default as many as make one tooth per step, `positions / steps`; with a size
@@ -156,8 +157,7 @@ class Comb(BlindOrder):
             teeth = min(steps, count)
         else:
             teeth = math.isqrt(count - 1) + 1
-        index = np.arange(count)
-        tooth = (index - rng.integers(teeth)) % teeth
+        tooth = (np.arange(count) - _shift(count, teeth, rng)) % teeth
         return positions[np.lexsort([_places(count), tooth])]
 
 
@@ -178,6 +178,8 @@ class Periodic(BlindOrder):
     residues: tuple[int, ...]
 
     def __init__(self, residues: Sequence[int]):
+        if not isinstance(residues, Sequence):
+            raise TypeError(f"Argument 'residues' must be a list of integers, not {residues!r}.")
         values = tuple(check.integer("residues", value, least=0) for value in residues)
         if sorted(values) != list(range(len(values))) or not values:
             raise ValueError(f"Argument 'residues' must hold 0 to {len(values) - 1}, each once, not {list(values)}.")
@@ -185,9 +187,9 @@ class Periodic(BlindOrder):
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         turn = np.argsort(self.residues)
-        index = np.arange(positions.size)
-        shift = rng.integers(len(self.residues))
-        return positions[np.lexsort([_places(positions.size), turn[(index - shift) % len(self.residues)]])]
+        shift = _shift(positions.size, len(self.residues), rng)
+        residue = (np.arange(positions.size) - shift) % len(self.residues)
+        return positions[np.lexsort([_places(positions.size), turn[residue]])]
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,12 @@ def _places(count: int) -> Positions:
     places = np.empty(count, dtype=np.int64)
     places[bit_reversal(count)] = np.arange(count)
     return places
+
+
+def _shift(count: int, period: int, rng: np.random.Generator) -> int:
+    """A random shift of the residues that keeps the classes with one more of the `count` tokens first."""
+    # Unless the period divides the count, that is none: else an even step would take part of two teeth, neighbours.
+    return 0 if count % period else int(rng.integers(period))
 
 
 def _among(positions: Positions, walk: Positions, length: int) -> Positions:

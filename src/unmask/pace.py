@@ -8,7 +8,7 @@ cost nothing, whatever the other sequences do. A sequence that is done takes no 
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +20,6 @@ from unmask.predict import MaskPredictor
 from unmask.prediction import Prediction
 from unmask.schedule import Schedule
 from unmask.size.base import Blind, Planned
-from unmask.size.loglinear import LogLinear
-from unmask.size.planned import Explicit
 from unmask.size.reactive import Ranked, Reactive
 
 
@@ -67,8 +65,9 @@ def pace_for(
     """
     draws = _Draws(schedule.size)
     agenda = [_agenda(schedule, draws, row, source) for row, source in zip(masked, sources, strict=True)]
-    kind = PlannedPace if schedule.blind else ReactivePace
-    return kind.of(schedule, agenda, masked.shape, device)
+    if schedule.blind:
+        return PlannedPace.of(agenda, masked.shape, device)
+    return ReactivePace.of(schedule, agenda, masked.shape, device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +91,14 @@ class _Draws:
             return None, np.zeros(0, dtype=np.int64)
         try:
             if count not in self.fitted:
-                size = fitted(self.size, count)
+                size = self.size.fitted(count)
                 self.fitted[count] = size, size.sizes(count) if isinstance(size, Planned) else None
             size, sizes = self.fitted[count]
             sizes = size.draw(count, rng=source)[0] if sizes is None else sizes
         except ValueError as error:  # a size made for one length, say
             raise ValueError(f"{error} It was to split the {count} masked positions of a sequence or block.") from None
+        if sizes.sum() != count or sizes.min() < 0:
+            raise ValueError(f"The size must split {count} masked positions, but {size!r} gave {sizes.tolist()[:16]}.")
         return size.steps, sizes[sizes > 0]
 
 
@@ -108,16 +109,13 @@ def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source
             continue
         steps, sizes = draws(block.size, source)
         if isinstance(schedule.within, BlindOrder):
-            block = schedule.within.arrange(block, length=masked.size, steps=steps, rng=source)
+            wanted = block
+            block = schedule.within.arrange(wanted, length=masked.size, steps=steps, rng=source)
+            # One of your own may leave out a position, which would then stay masked for ever.
+            if not np.array_equal(np.sort(block), wanted):
+                raise ValueError(f"The order must hold every masked position once, which {schedule.within!r} did not.")
         result.append(Stretch(block, sizes))
     return result
-
-
-def fitted(size: Blind, count: int) -> Blind:
-    """`size`, with no more steps than there are tokens to reveal; log-linear sizes need no such limit."""
-    if size.steps <= count or isinstance(size, Explicit | LogLinear):
-        return size
-    return replace(size, steps=count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +141,7 @@ class PlannedPace(Pace):
     index: Tensor
 
     @staticmethod
-    def of(
-        schedule: Schedule, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
-    ) -> "PlannedPace":
+    def of(agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device) -> "PlannedPace":
         rows, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for sequence, stretches in enumerate(agenda):
             if stretches:
@@ -239,9 +235,9 @@ class ReactivePace(Pace):
         ranking = _Ranking.of(candidates, rows, prediction, self._scores(sequences, rows, prediction))
         size = self.schedule.size
         count = size.count(ranking) if isinstance(size, Reactive) else wanted[sequences]
-        chosen = ranking.first(count)
-        if chosen.numel() == 0:
+        if isinstance(size, Reactive) and bool((ranking.valid.any(dim=1) & (count < 1)).any()):
             raise ValueError(f"The size must reveal at least one of the masked positions, which {size!r} did not.")
+        chosen = ranking.first(count)
         length = tokens.shape[1]
         local = rows[chosen]
         whole = sequences[local // length] * length + local % length

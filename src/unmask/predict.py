@@ -99,6 +99,8 @@ class Logits(MaskPredictor):
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         answer = self.model(tokens)
         logits = getattr(answer, "logits", answer)
+        if not isinstance(logits, Tensor):
+            raise TypeError(f"Argument 'model' must give logits, or an object with them, not {type(answer).__name__}.")
         if logits.shape != (*tokens.shape, self.vocab):
             raise ValueError(
                 f"Argument 'model' must give logits of shape {(*tokens.shape, self.vocab)}, not {tuple(logits.shape)}."
@@ -133,8 +135,16 @@ class Headed(MaskPredictor):
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         hidden = self.body(tokens).flatten(0, 1)
-        prediction = Prediction((hidden if rows is None else hidden[rows],), self.head, self.vocab)
+        prediction = Prediction((hidden if rows is None else hidden[rows],), self._logits, self.vocab)
         return _without(prediction, [self.mask]) if self.mask < self.vocab else prediction
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        logits = self.head(hidden)
+        if logits.shape != (hidden.shape[0], self.vocab):
+            raise ValueError(
+                f"Argument 'head' must give logits of shape {(hidden.shape[0], self.vocab)}, not {tuple(logits.shape)}."
+            )
+        return logits
 
 
 class Wrapper(MaskPredictor):
@@ -163,6 +173,8 @@ class Suppressed(Wrapper):
     tokens: Sequence[int]
 
     def __post_init__(self):
+        if not isinstance(self.tokens, Sequence):
+            raise TypeError(f"Argument 'tokens' must be a list of token ids, not {type(self.tokens).__name__}.")
         for token in self.tokens:
             check.integer("tokens", token, least=0, most=self.vocab - 1)
 

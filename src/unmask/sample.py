@@ -22,12 +22,14 @@ import numpy as np
 
 from unmask import check
 from unmask.backend import Tensor, torch
-from unmask.draw import Categorical, Draw
+from unmask.draw import Categorical, Draw, Replay
 from unmask.engine import LOCAL, SHARD, Engine, Report, parts
 from unmask.pace import Pace, pace_for
 from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
 from unmask.trace import GIVEN, OPEN, PADDED, Trace
+
+Seeds = torch.Generator | Sequence[int] | Sequence[torch.Generator]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +140,18 @@ class Sampler:
         for name, value, kind in (("schedule", self.schedule, Schedule), ("draw", self.draw, Draw)):
             if not isinstance(value, kind):
                 raise TypeError(f"Argument '{name}' must be a {kind.__name__}, not {value!r}.")
+        if self.stop is not None:
+            if not isinstance(self.stop, Stop):
+                raise TypeError(f"Argument 'stop' must be a Stop, not {self.stop!r}.")
+            check.integer("end", self.stop.end, most=self.predictor.vocab - 1)
+            check.integer("pad", self.stop.pad, most=self.predictor.vocab - 1)
 
     def init(
         self,
         start: tuple[int, int] | Tensor,
         masked: Tensor | None = None,
         *,
-        rng: torch.Generator | Sequence[int],
+        rng: Seeds,
         device: torch.device | str | None = None,
     ) -> State:
         """Prepare a batch.
@@ -152,10 +159,14 @@ class Sampler:
         Arguments:
             start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
             masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
-            rng: A generator, from which a seed for each row is drawn, or the seeds themselves.
+            rng: A generator, from which a seed for each row is drawn, or the seeds themselves, or a generator for each
+                row.
             device: Where to run; by default where the token ids are.
         """
         tokens, hidden = _start(start, masked, self.predictor, device)
+        if isinstance(self.draw, Replay) and self.draw.tokens.shape != tokens.shape:
+            shapes = tuple(self.draw.tokens.shape), tuple(tokens.shape)
+            raise ValueError(f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}.")
         seeds = seeds_of(rng, tokens.shape[0])
         sources = [np.random.default_rng(seed) for seed in seeds]
         length = tokens.shape[1]
@@ -218,7 +229,7 @@ class Sampler:
         start: tuple[int, int] | Tensor,
         masked: Tensor | None = None,
         *,
-        rng: torch.Generator | Sequence[int],
+        rng: Seeds,
         device: torch.device | str | None = None,
         watch: Callable[[State, Step], None] | None = None,
         progress: bool = False,
@@ -243,7 +254,7 @@ class Sampler:
         start: tuple[int, int] | Tensor,
         masked: Tensor | None = None,
         *,
-        rng: torch.Generator | Sequence[int],
+        rng: Seeds,
         device: torch.device | str | None = None,
         batch: int = SHARD,
         engine: Engine = LOCAL,
@@ -259,7 +270,8 @@ class Sampler:
         """
         tokens, hidden = _start(start, masked, self.predictor, device)
         seeds = seeds_of(rng, tokens.shape[0])
-        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in parts(tokens.shape[0], batch)]
+        slices = parts(tokens.shape[0], max(tokens.shape[0], 1) if self.predictor.whole else batch)
+        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
         return engine.map(_Filled(self), shards, lambda shard, done: progress(done))
 
 
@@ -297,12 +309,7 @@ def _start(
         if start.ndim != 2 or start.is_floating_point() or start.dtype == torch.bool:
             raise ValueError("Argument 'start' must hold token ids of shape (batch, length), or be such a shape.")
         tokens = start.to(device=device, dtype=torch.int64)
-        hidden = tokens == predictor.mask if masked is None else masked.to(tokens.device)
-        if hidden.dtype != torch.bool or hidden.shape != tokens.shape:
-            raise ValueError(
-                f"Argument 'masked' must hold booleans of shape {tuple(tokens.shape)}, "
-                f"not {hidden.dtype} of shape {tuple(hidden.shape)}."
-            )
+        hidden = tokens == predictor.mask if masked is None else booleans("masked", masked, tokens)
         given = tokens[~hidden]
         if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
             raise ValueError(f"Argument 'start' must hold token ids from 0 to {predictor.vocab - 1} where not masked.")
@@ -316,17 +323,35 @@ def _start(
     return tokens, torch.ones_like(tokens, dtype=torch.bool)
 
 
-def seeds_of(rng: torch.Generator | Sequence[int], batch: int) -> tuple[int, ...]:
-    """A seed for each of `batch` sequences: drawn from a generator, or the given ones."""
+def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
+    """Booleans of the shape of the tokens, where those are."""
+    if not isinstance(values, Tensor):
+        raise TypeError(f"Argument '{name}' must be a tensor of booleans, not {type(values).__name__}.")
+    if values.dtype != torch.bool or values.shape != tokens.shape:
+        raise ValueError(
+            f"Argument '{name}' must hold booleans of shape {tuple(tokens.shape)}, "
+            f"not {values.dtype} of shape {tuple(values.shape)}."
+        )
+    return values.to(tokens.device)
+
+
+def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
+    """A seed for each of `batch` sequences: drawn from a generator, from one for each, or the given ones."""
     if isinstance(rng, torch.Generator):
-        drawn = torch.randint(2**62, (batch,), generator=rng, device=rng.device)
-        return tuple(int(seed) for seed in drawn.tolist())
+        return _drawn(rng, batch)
     if isinstance(rng, str) or not isinstance(rng, Sequence):
         raise TypeError(f"Argument 'rng' must be a torch.Generator or a list of seeds, not {rng!r}.")
-    seeds = tuple(check.integer("rng", seed, least=0) for seed in rng)
+    seeds = tuple(
+        _drawn(each, 1)[0] if isinstance(each, torch.Generator) else check.integer("rng", each, least=0) for each in rng
+    )
     if len(seeds) != batch:
         raise ValueError(f"Argument 'rng' must hold one seed for each of the {batch} sequences, not {len(seeds)}.")
     return seeds
+
+
+def _drawn(source: torch.Generator, count: int) -> tuple[int, ...]:
+    drawn = torch.randint(2**62, (count,), generator=source, device=source.device)
+    return tuple(int(seed) for seed in drawn.tolist())
 
 
 def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:

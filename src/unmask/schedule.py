@@ -99,8 +99,8 @@ class Schedule:
     def load(cls, path: str | os.PathLike[str]) -> "Schedule":
         """Read what `save` wrote."""
         try:
-            data = json.loads(Path(path).read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError):
+            data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        except (ValueError, RecursionError):  # not text, not JSON, or nothing that a schedule would hold
             raise ValueError(f"Argument 'path' must name a JSON file, which {path} is not.") from None
         return cls.from_json(data)
 
@@ -140,7 +140,7 @@ def decode(data: object, role: str, names: dict[str, type]) -> Any:
     """The size or order that `encode` described."""
     if not isinstance(data, dict) or "name" not in data:
         raise ValueError(f"Argument '{role}' must be an object with a name, not {data!r}.")
-    kind = names[check.known(role, str(data["name"]), names)]
+    kind = names[check.known(role, data["name"], names)]
     wanted = _saved(kind)
     data = _object(data, f"{role} {data['name']}", {"name", *wanted})
     return kind(**{part: _READERS.get(part, _unchanged)(data[part]) for part in wanted})

@@ -4,6 +4,7 @@ For every position it says which token it holds, at which step it was revealed a
 sequence, how many evaluations it took.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -82,15 +83,19 @@ class Trace:
             ]
 
     def to_json(self) -> dict[str, Any]:
-        """A dictionary of plain values."""
+        """A dictionary of plain values; `None` for the logarithm of zero, which JSON cannot write."""
         return {
             "tokens": self.tokens.tolist(),
             "revealed": self.revealed.tolist(),
-            "log_probability": [[round(value, 9) for value in row] for row in self.log_probability.tolist()],
+            "log_probability": [[_finite(round(value, 9)) for value in row] for row in self.log_probability.tolist()],
             "sizes": self.sizes.tolist(),
-            "nll": self.nll.tolist(),
+            "nll": [_finite(value) for value in self.nll.tolist()],
             "evaluations": self.evaluations.tolist(),
             "calls": self.calls,
             "tokens_per_evaluation": self.tokens_per_evaluation,
             "seeds": list(self.seeds),
         }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

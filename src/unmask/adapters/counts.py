@@ -14,7 +14,6 @@ import numpy as np
 
 from unmask import check
 from unmask.backend import Tensor, torch
-from unmask.pace import fitted
 from unmask.sample import seeds_of
 from unmask.size.base import Blind, Planned
 
@@ -67,7 +66,7 @@ def transfer_counts(
     table = np.zeros((len(counts), steps), dtype=np.int64)
     for row, (count, seed) in enumerate(zip(counts, seeds, strict=True)):
         if count:
-            drawn = fitted(design, count).draw(count, rng=np.random.default_rng(seed))[0]
+            drawn = design.fitted(count).draw(count, rng=np.random.default_rng(seed))[0]
             kept = drawn[drawn > 0]
             table[row, : kept.size] = kept
     return torch.from_numpy(table).to(mask_index.device)

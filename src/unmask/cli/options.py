@@ -32,7 +32,7 @@ class _Number(click.ParamType):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        return check.real(_name(param), value)
+        return value if isinstance(value, float) else check.spelled(_name(param), str(value))
 
 
 class Listed(click.ParamType):

@@ -80,7 +80,7 @@ def blind_named(name: str) -> order.BlindOrder:
 def reactive_named(name: str) -> size.Reactive:
     """The size that looks at predictions, with its number: `threshold:0.9`."""
     word, _, value = name.partition(":")
-    return REACTIVE[check.known("size", word, REACTIVE)](check.real(word, value))
+    return REACTIVE[check.known("size", word, REACTIVE)](check.spelled(word, value))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from unmask import check
 from unmask.curve import Curve
 from unmask.distribution.base import Distribution
 from unmask.distribution.draw import cumulative, invert
+from unmask.loops import compiled
 
 # Informations decrease with distance; below this fraction of the first one, all the rest is rounding error.
 _NEGLIGIBLE = 1e-20
@@ -183,22 +184,36 @@ class Markov(Distribution):
             result[:, position] = law
             possible &= ~revealed | (law[np.arange(batch), token] > 0)
             anything |= revealed
-            law = np.where(revealed[:, None], certain[token], law) @ self.transition
+            law = _through(np.where(revealed[:, None], certain[token], law), self.transition)
             # Before anything is seen the law is stationary; restating it keeps rounding from adding up.
             law = np.where(anything[:, None], law / law.sum(axis=1, keepdims=True), self.stationary)
         # Backward: how likely each token makes the nearest revealed token to its right.
-        message = np.ones((batch, self.vocab))
+        message, back = np.ones((batch, self.vocab)), np.ascontiguousarray(self.transition.T)
+        anything[:] = False
         for position in range(self.length - 1, -1, -1):
             result[:, position] *= message
             revealed, token = ~masked[:, position], tokens[:, position]
-            message = np.where(revealed[:, None], certain[token], message) @ self.transition.T
+            anything |= revealed
+            message = _through(np.where(revealed[:, None], certain[token], message), back)
             scale = message.max(axis=1, keepdims=True)
             # A token that nothing leads to leaves no message; its row is impossible and reset below.
-            message = np.divide(message, scale, out=np.ones_like(message), where=scale > 0)
+            # Before anything is seen it says nothing, exactly: rounding would rank positions that are alike.
+            message = np.divide(message, scale, out=np.ones_like(message), where=anything[:, None] & (scale > 0))
         result[~possible] = 1.0
         total = result.sum(axis=2, keepdims=True)
         # Revealed positions may come out empty here; they are overwritten by the caller.
         return np.divide(result, total, out=np.full(result.shape, 1.0 / self.vocab), where=total > 0)
+
+
+@compiled
+def _through(laws: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`laws @ matrix`, each row summed in one fixed order: a matrix library's order depends on the number of rows."""
+    result = np.zeros(laws.shape)
+    for row in range(laws.shape[0]):
+        for source in range(laws.shape[1]):
+            if laws[row, source] != 0.0:
+                result[row] += laws[row, source] * matrix[source]
+    return result
 
 
 def _excess(ratio: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -36,6 +36,8 @@ class Estimate:
     @classmethod
     def of(cls, values: ArrayLike) -> "Estimate":
         values = np.asarray(values, dtype=np.float64)
+        if values.size < 2:  # one value has no spread, none has no mean
+            return cls(float(values[0]) if values.size else np.nan, np.nan, values.size)
         if np.any(np.isinf(values)):  # something possible was excluded: no average helps
             return cls(float(values.mean()), np.inf, values.size)
         if np.ptp(values) == 0.0:  # fixed sizes: no spread, where rounding would report some
@@ -52,6 +54,8 @@ def expected_kl(size: Blind, curve: Curve) -> float:
         >>> round(expected_kl(size.TC(50), ReedSolomon(2000, 1995, 2048).curve()), 3)
         3.677
     """
+    if not isinstance(size, Blind):
+        raise TypeError(f"Argument 'size' must be a size that is drawn beforehand, not a {type(size).__name__}.")
     return float(curve.drops @ size.overhang(curve.length))
 
 

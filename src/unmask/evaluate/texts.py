@@ -23,7 +23,7 @@ from unmask.draw import Replay
 from unmask.engine import LOCAL, Engine, Progress, Report, parts, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
-from unmask.sample import Sampler, seeds_of
+from unmask.sample import Sampler, Seeds, booleans, seeds_of
 from unmask.schedule import Schedule
 
 
@@ -62,7 +62,7 @@ def replay(
     schedule: Schedule,
     tokens: Tensor,
     *,
-    rng: torch.Generator | Sequence[int],
+    rng: Seeds,
     masked: Tensor | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
@@ -99,7 +99,7 @@ def replays(
     schedules: Sequence[Schedule],
     tokens: Tensor,
     *,
-    rng: torch.Generator | Sequence[int],
+    rng: Seeds,
     masked: Tensor | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
@@ -112,6 +112,8 @@ def replays(
         predictor, tokens, rng, masked, batch, engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
     """
+    if not isinstance(tokens, Tensor):
+        raise TypeError(f"Argument 'tokens' must be a tensor of token ids, not {type(tokens).__name__}.")
     if tokens.ndim != 2 or tokens.shape[0] == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise ValueError(
             f"Argument 'tokens' must hold token ids of shape (count, length), at least one text, "
@@ -119,14 +121,11 @@ def replays(
         )
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
         raise ValueError(f"Argument 'tokens' must hold token ids from 0 to {predictor.vocab - 1}.")
-    hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked
-    if hidden.dtype != torch.bool or hidden.shape != tokens.shape:
-        raise ValueError(
-            f"Argument 'masked' must hold booleans of shape {tuple(tokens.shape)}, "
-            f"not {hidden.dtype} of shape {tuple(hidden.shape)}."
-        )
+    tokens = tokens.to(torch.int64)
+    hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)
     seeds = seeds_of(rng, tokens.shape[0])
-    slices = parts(tokens.shape[0], batch)
+    # A predictor that keeps something for each sequence must be given all of them at once.
+    slices = parts(tokens.shape[0], tokens.shape[0] if predictor.whole else batch)
     # Copies, since a slice would travel with the whole it was cut from.
     texts = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
     shards = [(schedule, *text) for schedule in schedules for text in texts]
@@ -160,6 +159,8 @@ def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, r
     way for rules that look at predictions.
     """
     draws = check.integer("draws", draws, least=2)
+    if not isinstance(rng, torch.Generator):
+        raise TypeError(f"Argument 'rng' must be a torch.Generator, not {type(rng).__name__}: it draws the texts too.")
     source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng, device=rng.device)))
     tokens = distribution.sample(draws, rng=source)
     result = replay(ExactPredictor(distribution), schedule, torch.from_numpy(tokens), rng=rng)

@@ -22,7 +22,7 @@ must not pay a model evaluation for it.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -68,6 +68,10 @@ class Blind(ABC):
     @abstractmethod
     def log_probability(self, sizes: ArrayLike) -> float:
         """Log-probability that a draw for `sum(sizes)` tokens equals `sizes`; `-inf` if it cannot."""
+
+    def fitted(self, count: int) -> "Blind":
+        """This schedule with no more steps than there are tokens to reveal; override it if it needs no such limit."""
+        return self if self.steps <= count else replace(self, steps=count)
 
     def batch_mass(self, length: int) -> NDArray[np.float64]:
         """Expected size of the batch that starts when exactly `n` tokens are revealed, `n = 0 … length−1`.

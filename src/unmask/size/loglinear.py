@@ -40,6 +40,9 @@ class LogLinear(Blind):
 
     may_skip: ClassVar[bool] = True
 
+    def fitted(self, count: int) -> "LogLinear":
+        return self
+
     def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
         length = check.integer("length", length, least=1)
         count = check.integer("count", count, least=0)

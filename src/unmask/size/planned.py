@@ -95,6 +95,9 @@ class Explicit(Planned):
         object.__setattr__(self, "values", tuple(int(value) for value in given))
         super().__init__(len(self.values))
 
+    def fitted(self, count: int) -> "Explicit":
+        return self
+
     def sizes(self, length: int) -> NDArray[np.int64]:
         if length != sum(self.values):
             raise ValueError(f"Argument 'length' must be the sum of the sizes, {sum(self.values)}, not {length}.")
