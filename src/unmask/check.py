@@ -41,7 +41,7 @@ def integer(name: str, value: object, *, least: int | None = None, most: int | N
 
 
 def real(name: str, value: object, *, least: float | None = None, above: float | None = None) -> float:
-    """Return `value` as a float if it is a finite number (no string, no boolean), at least `least` and above `above`."""
+    """Return `value` as a float if it is a finite number (no string or boolean), at least `least` and above `above`."""
     try:
         if isinstance(value, str | bytes | bool | np.bool_):
             raise TypeError
