@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/sampling.md", "docs/models.md", "docs/integrations.md"]
+ALL = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 NEEDED = {"docs/integrations.md": ["transformers", "ray", "diffusers", "lm_eval"]}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [page for page in ALL if BLOCK.search((ROOT / page).read_text(encoding="utf-8"))]
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 
 
@@ -20,7 +21,6 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
     for package in ("torch", *NEEDED.get(page, ())):
         pytest.importorskip(package, reason=f"the code of {page} needs {package}")
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert blocks
     namespace = {}
     for number, block in enumerate(blocks):
         output = io.StringIO()
@@ -28,6 +28,18 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
             exec(compile(block, f"{page}, block {number}", "exec"), namespace)
         if expected := ARROW.findall(block):
             assert output.getvalue().splitlines() == [line.rstrip() for line in expected]
+
+
+def test_the_pages_that_teach_have_code():
+    taught = {
+        "README.md",
+        "docs/start.md",
+        "docs/choosing.md",
+        "docs/sampling.md",
+        "docs/models.md",
+        "docs/integrations.md",
+    }
+    assert taught | {page for page in ALL if "tutorials/" in page} <= set(PAGES)
 
 
 def test_every_test_named_in_the_table_of_samplers_exists():
@@ -39,7 +51,7 @@ def test_every_test_named_in_the_table_of_samplers_exists():
         assert f"def {name}(" in tests
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+@pytest.mark.parametrize("page", ALL)
 def test_links_between_pages_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
