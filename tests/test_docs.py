@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from unmask import __version__
+
 ROOT = Path(__file__).parent.parent
 ALL = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 NEEDED = {"docs/integrations.md": ["transformers", "ray", "diffusers", "lm_eval"]}
@@ -80,3 +82,25 @@ def test_what_a_step_costs_is_what_was_measured():
             assert max(large[name]["memory_ratio"], small[name]["memory_ratio"]) < 1.015
     assert max(large[name]["ratio"] for name in ("blind", "blind minimax")) <= 1.05
     assert max(large[name]["ratio"] for name in ("confidence", "entropy", "margin")) <= 1.35
+
+
+def test_the_citation_is_complete_and_of_this_version():
+    yaml = pytest.importorskip("yaml")
+    entry = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "version", "license", "type"} <= set(entry)
+    assert str(entry["version"]) == __version__
+    assert [author["family-names"] for author in entry["references"][0]["authors"]] == ["Zhao", "Cai"]
+    assert f"## {__version__} — " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_files_named_in_the_contribution_guide_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|docs|experiments|benchmarks)/[\w/.]+)`", text)
+    assert len(named) >= 15
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_the_readme_keeps_its_promise_of_fifteen_lines():
+    (block,) = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sum(bool(line.strip()) for line in block.splitlines()) == 15
