@@ -4,11 +4,14 @@ import contextlib
 import io
 import json
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from unmask import __version__
+from unmask.cli.completion import WORDS
 
 ROOT = Path(__file__).parent.parent
 ALL = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
@@ -104,3 +107,23 @@ def test_files_named_in_the_contribution_guide_exist():
 def test_the_readme_keeps_its_promise_of_fifteen_lines():
     (block,) = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert sum(bool(line.strip()) for line in block.splitlines()) == 15
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_the_commands_of_a_page_exist_with_their_options(page):
+    known = json.loads(WORDS.read_text(encoding="utf-8"))
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^ *(?:\$ )?unmask ([^`\n]*)$", text, re.MULTILINE):
+        command, *words = shlex.split(line, comments=True)
+        if command.startswith("-"):
+            continue
+        assert command in known, line
+        options = {name: option["kind"] for option in known[command]["options"] for name in option["names"]}
+        for word, value in pairwise([*words, None]):
+            if word.startswith("--") and word != "--help":
+                assert word in options, line
+                kind = options[word]
+                if kind and kind["words"] and not kind["files"]:
+                    names = [name.partition(":")[0] for name in kind["words"]]
+                    given = str(value).split(",") if kind["several"] else [value]
+                    assert all(name.partition(":")[0] in names for name in given), line
