@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench reproduce build clean
+.PHONY: demo test check site bench reproduce build package clean
 
 demo: .venv/demo       ## the first minute: schedules on three distributions, and a figure
 	$(BIN)/unmask demo
@@ -15,6 +15,9 @@ check: .venv/ready     ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+site: .venv/ready      ## the documentation as a site, into site/; any warning is an error
+	$(BIN)/zensical build --strict --clean
+
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/sampler.py
@@ -23,10 +26,14 @@ reproduce: .venv/ready ## the paper's three figures at full size, into figures/
 	$(BIN)/unmask reproduce --output figures
 
 build: .venv/ready     ## wheel and source distribution, into dist/
+	rm -rf dist
 	$(BIN)/python -m build
 
+package: build         ## install them into empty environments and run the demo there
+	.ci/package
+
 clean:                 ## remove everything that the other targets made
-	rm -rf .venv dist figures unmask-demo.png .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv dist site .cache figures unmask-demo.png .pytest_cache .ruff_cache .hypothesis
 	find src tests experiments benchmarks -name __pycache__ -type d -exec rm -rf {} +
 
 # The demo needs no other engine and no tool of ours: its environment is a fraction of that of the tests.
@@ -36,7 +43,7 @@ clean:                 ## remove everything that the other targets made
 	touch $@
 
 .venv/ready: .venv/demo
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
 	touch $@

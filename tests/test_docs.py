@@ -4,14 +4,20 @@ import contextlib
 import io
 import json
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from unmask import __version__
+from unmask.cli.completion import WORDS
+
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/sampling.md", "docs/models.md", "docs/integrations.md"]
+ALL = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 NEEDED = {"docs/integrations.md": ["transformers", "ray", "diffusers", "lm_eval"]}
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [page for page in ALL if BLOCK.search((ROOT / page).read_text(encoding="utf-8"))]
 ARROW = re.compile(r"# → (.*)$", re.MULTILINE)
 
 
@@ -20,7 +26,6 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
     for package in ("torch", *NEEDED.get(page, ())):
         pytest.importorskip(package, reason=f"the code of {page} needs {package}")
     blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert blocks
     namespace = {}
     for number, block in enumerate(blocks):
         output = io.StringIO()
@@ -28,6 +33,18 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page):
             exec(compile(block, f"{page}, block {number}", "exec"), namespace)
         if expected := ARROW.findall(block):
             assert output.getvalue().splitlines() == [line.rstrip() for line in expected]
+
+
+def test_the_pages_that_teach_have_code():
+    taught = {
+        "README.md",
+        "docs/start.md",
+        "docs/choosing.md",
+        "docs/sampling.md",
+        "docs/models.md",
+        "docs/integrations.md",
+    }
+    assert taught | {page for page in ALL if "tutorials/" in page} <= set(PAGES)
 
 
 def test_every_test_named_in_the_table_of_samplers_exists():
@@ -39,7 +56,7 @@ def test_every_test_named_in_the_table_of_samplers_exists():
         assert f"def {name}(" in tests
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))])
+@pytest.mark.parametrize("page", ALL)
 def test_links_between_pages_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8")):
@@ -68,3 +85,45 @@ def test_what_a_step_costs_is_what_was_measured():
             assert max(large[name]["memory_ratio"], small[name]["memory_ratio"]) < 1.015
     assert max(large[name]["ratio"] for name in ("blind", "blind minimax")) <= 1.05
     assert max(large[name]["ratio"] for name in ("confidence", "entropy", "margin")) <= 1.35
+
+
+def test_the_citation_is_complete_and_of_this_version():
+    yaml = pytest.importorskip("yaml")
+    entry = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors", "version", "license", "type"} <= set(entry)
+    assert str(entry["version"]) == __version__
+    assert [author["family-names"] for author in entry["references"][0]["authors"]] == ["Zhao", "Cai"]
+    assert f"## {__version__} — " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_files_named_in_the_contribution_guide_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:src|tests|docs|experiments|benchmarks)/[\w/.]+)`", text)
+    assert len(named) >= 15
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_the_readme_keeps_its_promise_of_fifteen_lines():
+    (block,) = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sum(bool(line.strip()) for line in block.splitlines()) == 15
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_the_commands_of_a_page_exist_with_their_options(page):
+    known = json.loads(WORDS.read_text(encoding="utf-8"))
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"^ *(?:\$ )?unmask ([^`\n]*)$", text, re.MULTILINE):
+        command, *words = shlex.split(line, comments=True)
+        if command.startswith("-"):
+            continue
+        assert command in known, line
+        options = {name: option["kind"] for option in known[command]["options"] for name in option["names"]}
+        for word, value in pairwise([*words, None]):
+            if word.startswith("--") and word != "--help":
+                assert word in options, line
+                kind = options[word]
+                if kind and kind["words"] and not kind["files"]:
+                    names = [name.partition(":")[0] for name in kind["words"]]
+                    given = str(value).split(",") if kind["several"] else [value]
+                    assert all(name.partition(":")[0] in names for name in given), line

@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unmask import order, size
 from unmask.distribution import LinearCode
 
 FOLDER = Path(__file__).parent.parent / "experiments"
@@ -75,6 +77,21 @@ def test_the_picture_of_the_readme_shows_no_winner_without_a_curve(script):
     assert np.all(code["minimax-min"] < code["even"])
     assert np.all(chain["even"] < chain["minimax-min"])
     assert np.all(chain["minimax-min"] < chain["tc"])
+
+
+def test_the_tree_of_choices_names_what_its_page_names(script):
+    page = (FOLDER.parent / "docs" / "choosing.md").read_text(encoding="utf-8")
+    tree = script("choosing")
+    for take, _ in (*tree.TREE.values(), tree.ELSE):
+        for name in re.findall(r"[A-Z]\w+", take):
+            assert hasattr(size, name) or hasattr(order, name)
+            assert f"`{name}" in page
+
+
+def test_the_stored_tree_is_what_the_script_draws(tmp_path):
+    subprocess.run([sys.executable, FOLDER / "choosing.py", tmp_path], check=True)
+    stored = FOLDER.parent / "docs" / "figures" / "choosing.svg"
+    assert (tmp_path / "choosing.svg").read_text() == stored.read_text()
 
 
 def test_the_curve_of_blocks_is_that_of_the_linear_code(script):
@@ -145,5 +162,5 @@ def test_the_stored_table_of_reactions_shows_what_is_said_of_it():
     assert all(bits["confidence", "even", steps] > bits["random", "even", steps] for steps in ("2", "4"))
     assert bits["confidence", "threshold:0.9", ""] < bits["random", "even", "10"]
     page = (FOLDER.parent / "docs" / "integrations.md").read_text(encoding="utf-8")
-    for value in (value for (_, size, _), value in bits.items() if ":0.5" not in size):
+    for value in (value for (_, how_many, _), value in bits.items() if ":0.5" not in how_many):
         assert f"{value:.3f}" in page

@@ -192,9 +192,11 @@ class ReactivePace(Pace):
     """The choice depends on predictions.
 
     Attributes:
-        schedule: Its size and order. block: The block of each position, shape `(batch, length)`. rank: The place of
-        each position in a blind order, if it is one. turns: For a blind size: block and size of each step of each
-        sequence, shape `(batch, steps, 2)`, zero after its last.
+        schedule: Its size and order.
+        block: The block of each position, shape `(batch, length)`.
+        rank: The place of each position in a blind order, if it is one.
+        turns: For a blind size, block and size of each step of each sequence, shape `(batch, steps, 2)`, zero after
+            its last.
     """
 
     schedule: Schedule

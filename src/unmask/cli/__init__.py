@@ -5,45 +5,10 @@ import click
 from unmask import __version__
 from unmask.cli.group import Group
 
-OVERVIEW = """\
-unmask: schedules for masked diffusion language models, with their exact error.
-
-A sampler reveals L tokens in K steps. How many it reveals at each step is its
-schedule. Revealing several at once costs accuracy; for a known distribution
-that cost is computed here, not guessed.
-
-  Text from the built-in model, as it appears
-    unmask generate --steps 16 --watch
-  What schedules cost on a text, and which one to take
-    unmask evaluate --text FILE --order random,comb --size even --steps 8,16,32
-    unmask calibrate --text FILE --output calibration.json
-    unmask advise --calibration calibration.json --target 0.05
-  A model of your own
-    unmask train --text FILE --output my-run
-  Many texts on many cores, GPUs and machines
-    unmask generate --count 100000 --engine ray --output texts.parquet
-
-  The first minute: schedules compared on three distributions, with a figure
-    unmask demo
-  What one schedule does, and what it guarantees for every distribution
-    unmask plan --length 2000 --steps 100 --size minimax-min
-  The exact error of schedules on a known distribution
-    unmask expect --distribution markov --length 256 --alphabet 2 --stay 0.9 \\
-                  --size even,cosine,tc,minimax-min,optimal --steps 16,32
-  The best sizes for a measured loss curve
-    unmask plan --steps 16 --size optimal --curve validation-loss.csv
-  The fewest steps for a target error
-    unmask steps --length 2000 --tc 38 --target 0.1
-  The three figures of the paper
-    unmask reproduce --output figures
-
-Every command has --help with examples, and --json for programs.
-"""
-
 _SUMMARIES = {
     "demo": "Compare schedules on three distributions, with a figure.",
     "plan": "Show the sizes of a schedule and what it guarantees.",
-    "expect": "Compute the exact expected KL of schedules on a distribution or curve.",
+    "expect": "Compute the exact expected KL of schedules on known data.",
     "steps": "Find the fewest steps that reach a target error.",
     "generate": "Generate text with a model, or fill the gaps of a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
@@ -51,12 +16,36 @@ _SUMMARIES = {
     "advise": "Say how many steps to take, in which order, with which sizes.",
     "train": "Train a model of your own.",
     "reproduce": "Make the paper's three figures, at full size.",
+    "completion": "Print the script that completes words in your shell.",
 }
+_TITLES = {
+    "See it": ("demo", "generate"),
+    "Design a schedule": ("plan", "expect", "steps"),
+    "Fit one to a model": ("evaluate", "calibrate", "advise"),
+    "And also": ("train", "reproduce", "completion"),
+}
+_OVERVIEW = """\
+unmask: schedules for masked diffusion language models, with their exact error.
+
+A sampler reveals L tokens in K steps. How many it reveals at each step, and
+which, is its schedule. Revealing several at once costs accuracy; that cost is
+computed here, not guessed.
+"""
+_EXAMPLES = """
+To start with
+  unmask demo                                        the first minute
+  unmask generate --steps 16 --watch                 text, as it appears
+  unmask plan --length 256 --steps 16 --size minimax-min
+                                                     a schedule, and its promise
+
+unmask COMMAND --help has examples; --json is for programs.
+"""
 
 
 @click.group(
     cls=Group,
     summaries=_SUMMARIES,
+    titles=_TITLES,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -69,4 +58,12 @@ def main(context: click.Context, traceback: bool) -> None:
     Run `unmask` alone for an overview, or `unmask COMMAND --help` for examples.
     """
     if context.invoked_subcommand is None:
-        click.echo(OVERVIEW, nl=False)
+        click.echo(overview(), nl=False)
+
+
+def overview() -> str:
+    """What `unmask` alone prints: every command in one line, and where to begin."""
+    lines = [_OVERVIEW.rstrip("\n")]
+    for title, names in _TITLES.items():
+        lines += ["", title, *(f"  {name:<12}{_SUMMARIES[name]}" for name in names)]
+    return "\n".join(lines) + "\n" + _EXAMPLES

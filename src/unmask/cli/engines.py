@@ -9,6 +9,7 @@ import click
 
 from unmask import check
 from unmask.cli import options
+from unmask.cli.completion import Words
 from unmask.engine import LOCAL, Engine, Ray
 
 NAMES = ("local", "ray")
@@ -18,7 +19,7 @@ def engine(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say who does the work."""
     choices = (
         click.option(
-            "--engine", "engine_name", default="local", show_default=True, metavar="NAME",
+            "--engine", "engine_name", type=Words(NAMES), default="local", show_default=True, metavar="NAME",
             help="local, or ray for many cores, GPUs and machines; the results are the same.",
         ),
         click.option("--workers", type=options.INTEGER, metavar="N", help="With ray: workers; all it has by default."),

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.text import Text
+from click.shell_completion import CompletionItem
 
-from unmask import check
+# numpy and rich are imported where they are needed: the shell waits for this module at every press of the tab key.
 
 # What the library and the file system raise when it is the request that is at fault.
 _MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
@@ -26,11 +25,12 @@ class Group(click.Group):
     Arguments:
         summaries: Command name -> one line for the list of commands. The command `name` is the object of that name
             in the module `unmask.cli.name`, imported on first use: the numerical libraries take a second to load.
+        titles: Title -> the names of the commands listed under it.
     """
 
-    def __init__(self, *args: Any, summaries: Mapping[str, str], **kwargs: Any):
+    def __init__(self, *args: Any, summaries: Mapping[str, str], titles: Mapping[str, tuple[str, ...]], **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.summaries = dict(summaries)
+        self.summaries, self.titles = dict(summaries), dict(titles)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.summaries)
@@ -38,17 +38,30 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.summaries:
             return None
+        if ctx.resilient_parsing:  # a shell asks what could come next; nothing will be run
+            from unmask.cli.completion import stand_in
+
+            return stand_in(cmd_name)
         return getattr(importlib.import_module(f"unmask.cli.{cmd_name}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        check.known("command", args[0], self.summaries)
+        if not ctx.resilient_parsing:
+            from unmask import check
+
+            check.known("command", args[0], self.summaries)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self.summaries.items()))
+        for title, names in self.titles.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.summaries[name]) for name in names])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -82,6 +95,9 @@ def _sentence(error: BaseException) -> str:
 
 
 def _complain(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
     line = " ".join(message.split())
     text = Text.assemble(("Error: ", "bold red"), line if line.endswith((".", "?")) else f"{line}.")
     Console(stderr=True).print(text, soft_wrap=True, highlight=False)

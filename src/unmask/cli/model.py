@@ -12,11 +12,13 @@ from unmask import check, models
 from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import options
+from unmask.cli.completion import Words
 from unmask.schedule import Schedule
 from unmask.text import Alphabet, Codec, Store
 
 _NAME = click.option(
-    "--model", "model_name", default=models.BUILTIN, show_default=True, metavar="MODEL",
+    "--model", "model_name", type=Words([models.BUILTIN], files=True), default=models.BUILTIN, show_default=True,
+    metavar="MODEL",
     help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, or hf:NAME_OR_FOLDER for a "
     "masked language model of Hugging Face.",
 )  # fmt: skip
@@ -27,7 +29,7 @@ _PICKLE = click.option(
     "--allow-pickle", is_flag=True, help="Read pickled weights where a model of Hugging Face has no safetensors."
 )
 device = click.option(
-    "--device", "device_name", default="auto", show_default=True, metavar="NAME",
+    "--device", "device_name", type=Words(["auto", "cpu", "cuda"]), default="auto", show_default=True, metavar="NAME",
     help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
 )  # fmt: skip
 length = click.option(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from unmask import check
+from unmask.cli.completion import Words
 from unmask.cli.names import ALL_SIZES, CURVE_SIZES, DISTRIBUTIONS, GAUGE_SIZE, SIZES
 
 
@@ -57,12 +58,12 @@ class _SizeName(click.ParamType):
     name = "size"
 
     def __init__(self, names: Iterable[str]):
-        self.names = tuple(names)
+        self.words = tuple(names)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if "," in str(value) and param is not None and not isinstance(param.type, Listed):
             raise ValueError(f"Argument 'size' must be one name here, not '{value}'.")
-        return check.known("size", value, self.names)
+        return check.known("size", value, self.words)
 
 
 def _name(param: click.Parameter | None) -> str:
@@ -89,7 +90,7 @@ def data() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     names = f"One of {', '.join(DISTRIBUTIONS)}."
     options = [
         click.option("--length", type=INTEGER, help="Number of tokens; that of --curve unless given."),
-        click.option("--distribution", metavar="NAME", help=names),
+        click.option("--distribution", type=Words(DISTRIBUTIONS), metavar="NAME", help=names),
         click.option("--dimension", type=INTEGER, help="Dimension of a code."),
         click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
         click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),

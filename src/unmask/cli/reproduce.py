@@ -14,6 +14,7 @@ from rich.table import Table
 from unmask import check, plot
 from unmask import reproduce as paper
 from unmask.cli import options
+from unmask.cli.completion import Words
 from unmask.cli.output import number, print_json, progress, staged, terminal
 
 _FIGURES = {"figure1": paper.figure1, "figure2": paper.figure2, "figure3": paper.figure3}
@@ -21,7 +22,7 @@ _CHECKED_STEPS = (50, 100, 250, 500, 1000)
 
 
 @click.command()
-@click.argument("figures", nargs=-1, metavar="[FIGURE]...")
+@click.argument("figures", nargs=-1, type=Words(_FIGURES), metavar="[FIGURE]...")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),

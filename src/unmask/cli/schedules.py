@@ -39,6 +39,7 @@ SIZE_HELP = f"Of {', '.join(SIZES)}, or {', '.join(f'{name}:NUMBER' for name in 
 
 class _Order(click.ParamType):
     name = "order"
+    words = (*ORDERS, "comb-16")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         order_named(value)
@@ -47,6 +48,7 @@ class _Order(click.ParamType):
 
 class _Size(click.ParamType):
     name = "size"
+    words = (*SIZES, *CURVE_SIZES, "threshold:0.9", "factor:1", "entropy-bound:1")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if ":" in value:

@@ -17,6 +17,7 @@ from unmask.atomic import replacing
 from unmask.backend import torch
 from unmask.cli import model as shared
 from unmask.cli import options
+from unmask.cli.completion import Words
 from unmask.cli.output import print_json, progress, terminal
 from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.schedule import Schedule
@@ -32,7 +33,7 @@ _MASKS = ("uniform", "comb")
 @click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text to learn, in UTF-8.")
 @click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Where to keep the run.")
 @click.option(
-    "--alphabet", default="chars", show_default=True, metavar="NAME",
+    "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
     help="chars (those of the text), bytes, or a file of the tokenizers library.",
 )  # fmt: skip
 @click.option("--length", type=options.INTEGER, default=256, show_default=True, help="Tokens per sequence.")
@@ -43,7 +44,7 @@ _MASKS = ("uniform", "comb")
 @click.option("--batch", type=options.INTEGER, default=64, show_default=True, help="Sequences per update.")
 @click.option("--rate", type=options.NUMBER, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option(
-    "--masks", "masking", default="uniform", show_default=True, metavar="NAME",
+    "--masks", "masking", type=Words(_MASKS), default="uniform", show_default=True, metavar="NAME",
     help="uniform, or comb: half of each batch as combs of length/16, /8 and /4 steps see it.",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after so long; run again to continue.")

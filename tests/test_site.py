@@ -1,0 +1,105 @@
+"""The documentation as a site: no warnings, every page, every public module, and nothing from other hosts."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+# What nobody outside calls: argument checks, files, loops, the import of torch, and the programs.
+INNER = {"atomic", "backend", "check", "loops", "distribution.draw"}
+PROGRAMS = ("cli", "app")
+
+
+class Links(HTMLParser):
+    """Where a page points: ordinary links, everything that a browser fetches by itself, and its anchors."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.fetched, self.anchors, self.classes = [], [], {""}, set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.anchors |= {values.get("id"), values.get("name")} - {None}
+        self.classes |= set((values.get("class") or "").split())
+        for name in ("src", "href", "srcset", "data", "poster", "action"):
+            if values.get(name):
+                (self.links if (tag, name) == ("a", "href") else self.fetched).append(values[name])
+
+
+def pages(nav):
+    for entry in nav:
+        (target,) = entry.values()
+        yield from [target] if isinstance(target, str) else pages(target)
+
+
+NAV = list(pages(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built away from the repository."""
+    pytest.importorskip("zensical", reason='the site needs the extra "docs"')
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("src", "experiments", ".ci", "CHANGELOG.md", "CONTRIBUTING.md"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(ROOT / "zensical.toml", folder)
+    program = Path(sys.executable).with_name("zensical")
+    done = subprocess.run([program, "build", "--strict"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "griffe:" not in done.stderr
+    return {path.relative_to(folder / "site"): path for path in (folder / "site").rglob("*") if path.is_file()}
+
+
+def test_every_page_is_in_the_navigation_once():
+    assert sorted(NAV) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+
+
+def test_every_public_module_is_in_the_reference():
+    shown = [line for path in DOCS.rglob("reference/*.md") for line in path.read_text(encoding="utf-8").splitlines()]
+    source = ROOT / "src" / "unmask"
+    modules = {".".join(path.relative_to(source).with_suffix("").parts) for path in source.rglob("[a-z]*.py")}
+    public = {name for name in modules - INNER if name.split(".")[0] not in PROGRAMS}
+    documented = [line.removeprefix("::: unmask.") for line in shown if line.startswith("::: ")]
+    assert sorted(documented) == sorted(public | {"models"})
+
+
+@pytest.mark.xdist_group("site")
+def test_the_site_fetches_nothing_from_other_hosts(site):
+    html = [Links(path.read_text(encoding="utf-8")) for name, path in site.items() if name.suffix == ".html"]
+    assert len(html) >= len(NAV)
+    for page in html:
+        assert not [url for url in page.fetched if urlsplit(url).scheme not in ("", "data") or url.startswith("//")]
+        # The theme's script would fetch these from elsewhere, were they ever used.
+        assert not page.classes & {"mermaid", "glightbox", "pyodide", "arithmatex"}
+    for name, path in site.items():
+        if name.suffix == ".css":
+            text = path.read_text(encoding="utf-8")
+            assert "@import" not in text
+            assert "url(http" not in text.replace('"', "").replace("'", "")
+
+
+@pytest.mark.xdist_group("site")
+def test_links_lead_to_a_page_and_its_anchor(site):
+    parsed = {name: Links(path.read_text(encoding="utf-8")) for name, path in site.items() if name.suffix == ".html"}
+    for name, page in parsed.items():
+        if name.name == "404.html":
+            continue
+        for url in page.links + page.fetched:
+            target, anchor = urldefrag(url)
+            if urlsplit(target).scheme or target.startswith("//"):
+                continue
+            found = Path(os.path.normpath(name.parent / unquote(target))) if target else name
+            found = found / "index.html" if found in (Path(), Path("reference")) else found
+            assert found in site, f"{name}: {url}"
+            if anchor and found.suffix == ".html":
+                assert unquote(anchor) in parsed[found].anchors, f"{name}: {url}"
