@@ -76,15 +76,17 @@ def arrangements(order, positions, length, steps):
             teeth = int(np.ceil(count / min(order.segments, count)))
         place = van_der_corput(count)
         result = []
-        for shift in range(teeth if count % teeth == 0 else 1):
+        shifts = teeth if count % teeth == 0 else 1
+        for shift in range(shifts):
             key = [((i - shift) % teeth, place.index(i)) for i in range(count)]
-            result.append((1 / teeth, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
+            result.append((1 / shifts, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
         return result
     if kind == "Periodic":
         period, place, result = len(order.residues), van_der_corput(count), []
-        for shift in range(period if count % period == 0 else 1):
+        shifts = period if count % period == 0 else 1
+        for shift in range(shifts):
             key = [(order.residues.index((i - shift) % period), place.index(i)) for i in range(count)]
-            result.append((1 / period, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
+            result.append((1 / shifts, [positions[i] for i in sorted(range(count), key=key.__getitem__)]))
         return result
     if kind == "Dilated":
         left, walk, t = list(range(count)), [], 1
