@@ -18,6 +18,7 @@ check: .venv/ready     ## lint, format, types
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/page.py
 
 reproduce: .venv/ready ## the paper's three figures at full size, into figures/
 	$(BIN)/unmask reproduce --output figures
@@ -36,7 +37,7 @@ clean:                 ## remove everything that the other targets made
 	touch $@
 
 .venv/ready: .venv/demo
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
 	touch $@

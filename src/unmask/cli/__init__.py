@@ -23,6 +23,9 @@ that cost is computed here, not guessed.
   Many texts on many cores, GPUs and machines
     unmask generate --count 100000 --engine ray --output texts.parquet
 
+  A page on which to see all this
+    unmask explore
+
   The first minute: schedules compared on three distributions, with a figure
     unmask demo
   What one schedule does, and what it guarantees for every distribution
@@ -50,6 +53,7 @@ _SUMMARIES = {
     "calibrate": "Measure a model once, for its best schedules.",
     "advise": "Say how many steps to take, in which order, with which sizes.",
     "train": "Train a model of your own.",
+    "explore": "See schedules at work on a local web page.",
     "reproduce": "Make the paper's three figures, at full size.",
 }
 
