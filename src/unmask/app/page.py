@@ -13,6 +13,7 @@ os.environ.setdefault("GRADIO_RUN_HISTORY", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import gradio as gr
+from gradio.themes import Default
 
 from unmask import models
 from unmask.app import laws, links
@@ -42,8 +43,8 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
     tabs: dict[str, Tab] = {}
     with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False) as page:
         gr.HTML(
-            "<h1>unmask</h1><p class='facts'>Unmasking schedules, seen working. What a schedule costs is computed here, "
-            "not guessed; everything runs on this machine.</p>"
+            "<h1>unmask</h1><p class='facts'>Unmasking schedules, seen working. What a schedule costs is computed, not "
+            "guessed; everything runs on this machine.</p>"
         )
         notice = gr.HTML(elem_id="notice", elem_classes="problem")
         with gr.Tabs() as row:
@@ -76,7 +77,7 @@ def looks() -> dict[str, Any]:
     """Theme, styles and script, for `launch`: fonts of the system, colours that Gradio has anyway."""
     files = resources.files("unmask.app")
     return {
-        "theme": gr.themes.Default(primary_hue="blue", font=_FONT, font_mono=_MONO),
+        "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO),
         "css": files.joinpath("page.css").read_text(encoding="utf-8"),
         "head": f"<script>{files.joinpath('page.js').read_text(encoding='utf-8')}</script>",
         "footer_links": [],

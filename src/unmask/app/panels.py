@@ -69,8 +69,8 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
         Chart(
             "overhang",
             "Overhang against the gauge",
-            f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the best "
-            f"guarantee for {MEASURES[measure]} allows, {number(least)} times its gauge; {verdict}.",
+            f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the "
+            f"best guarantee for {MEASURES[measure]} allows, {number(least)} times its gauge; {verdict}.",
             "token i",
             "tokens after it",
             [*(Line(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
@@ -100,7 +100,8 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     """Error against steps on one distribution, and some of it in a table."""
     loss = view.known.curve
     facts = (
-        f"{view.known.title} ({DISTRIBUTIONS[view.known.record['name']].summary}): entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
+        f"{view.known.title} ({DISTRIBUTIONS[view.known.record['name']].summary}): "
+        f"entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
         f"DTC {spoken(loss.dual_total_correlation)} nats."
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in view.known.notes)
@@ -122,8 +123,8 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     figure = Chart(
         "errors",
         "Error against steps",
-        f"Expected KL with {_count(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; no "
-        "error is above its promise, and with one token per step there is none.",
+        f"Expected KL with {_count(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
+        "no error is above its promise, and with one token per step there is none.",
         "steps",
         "expected KL, nats",
         lines,
@@ -209,8 +210,8 @@ def _report_charts(view: measured.Report) -> list[Chart]:
         Chart(
             "losses",
             "Loss curves",
-            f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. The lowest "
-            f"end is {least.name}'s.",
+            f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. "
+            f"The lowest end is {least.name}'s.",
             "visible tokens",
             "bits per token",
             [Line(each.name, each.visible.astype(float), each.loss, index[each.name]) for each in view.losses],

@@ -151,8 +151,8 @@ def counts(length: int) -> NDArray[np.int64]:
 def promise(schedule: size.Blind, curve: Curve) -> tuple[str, float]:
     """What is known of the error beforehand from the dependence alone, and who says so.
 
-    The paper's schemes have its theorems, fixed sizes the bound of Li and Cai, a minimax schedule its own factor. For any
-    other schedule it is the best of its exact guarantees.
+    The paper's schemes have its theorems, fixed sizes the bound of Li and Cai, a minimax schedule its own factor. For
+    any other schedule it is the best of its exact guarantees.
     """
     length, steps = curve.length, schedule.steps
     if isinstance(schedule, size.TC):

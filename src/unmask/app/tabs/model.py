@@ -53,7 +53,7 @@ def build(calibration: Calibration | None, name: str) -> Tab:
         **QUIET, "show_progress": "hidden", "trigger_mode": "always_last", "concurrency_limit": 4,
         "concurrency_id": "compute",
     }  # fmt: skip
-    shown = [file.change(show, form.inputs, outputs, **running)]
+    shown: list[Any] = [file.change(show, form.inputs, outputs, **running)]
     shown += [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not file]
     cancel.click(lambda: "Cancelled.", None, status, cancels=shown, **QUIET)
     return Tab(form, show, outputs)

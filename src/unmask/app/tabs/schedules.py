@@ -23,8 +23,9 @@ def build() -> Tab:
             form.add("steps", whole_slider(minimum=1, maximum=_MOST_STEPS, value=16, label="Steps"), links.whole)
             sizes = gr.CheckboxGroup(list(SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
             form.add("size", sizes, links.some_of(list(SIZES)))
+            gauges = [(words[1:-1] if words[0] == "(" else words, key) for key, words in MEASURES.items()]
             measure = gr.Radio(
-                [(words[1:-1] if words[0] == "(" else words, key) for key, words in MEASURES.items()], value="tc", label="Gauge",
+                gauges, value="tc", label="Gauge",
                 info="What the guarantee is measured against",
             )  # fmt: skip
             form.add("gauge", measure, links.one_of(list(MEASURES)))
