@@ -1,12 +1,13 @@
 // The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
 // which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
 (() => {
-  const view = { shown: 0, playing: false, timer: null };
+  const view = { shown: 0, playing: false, timer: null, past: null };
   const pace = 300; // milliseconds for a step
 
-  const sections = () => [...document.querySelectorAll("#watch-runs section")];
+  const every = () => [...document.querySelectorAll("#watch-runs section")];
+  const sections = () => every().filter((section) => section.dataset.run !== view.past);
   const taken = () => Math.max(0, ...sections().map((section) => +section.dataset.taken));
-  const finished = () => sections().every((section) => section.dataset.finished === "1");
+  const finished = () => sections().length > 0 && sections().every((section) => section.dataset.finished === "1");
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
   function draw() {
@@ -15,7 +16,6 @@
       for (const token of section.querySelectorAll("[data-step]")) {
         const step = +token.dataset.step;
         const open = step === -3 || step >= own;
-        if (token.dataset.text === undefined) token.dataset.text = token.textContent;
         const text = open ? "_" : token.dataset.text;
         if (token.textContent !== text) token.textContent = text;
         token.classList.toggle("open", open);
@@ -50,6 +50,7 @@
     begin() { // a new run: follow it as it comes
       stop();
       view.shown = 0;
+      view.past = every()[0]?.dataset.run; // what is still to be seen of the last run is none of this one
       this.play();
     },
     play() {
@@ -67,9 +68,6 @@
       view.shown = Math.min(Math.max(view.shown + by, 0), taken());
       draw();
     },
-    show() { // a new picture of the same run has arrived
-      draw();
-    },
     save(name, text) {
       if (!text) return;
       const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
@@ -79,8 +77,10 @@
     },
   };
 
-  // A picture must be in its right state before it is painted, not a moment later.
-  new MutationObserver((changes) => {
-    if (changes.some((change) => [...change.addedNodes].some((node) => node.querySelector?.(".runs") || node.classList?.contains("runs")))) draw();
-  }).observe(document, { childList: true, subtree: true });
+  // A picture must be in its right state before it is painted, not a moment later. Gradio may replace it or change it in
+  // place; what is drawn here changes it once more, and then no longer.
+  const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs");
+  new MutationObserver((changes) => changes.some((change) => inside(change.target)) && draw()).observe(document, {
+    childList: true, subtree: true, characterData: true, attributeFilter: ["data-taken", "data-step", "data-text"],
+  });
 })();

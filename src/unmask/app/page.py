@@ -64,10 +64,11 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
 
 def _opened(query: Mapping[str, str], tabs: Mapping[str, Tab]) -> list[Any]:
     reading = links.read(query, {key: tab.form.parsers for key, tab in tabs.items()})
+    # Plain values: an update would make Gradio build the component anew, without what `whole_slider` changed of it.
     updates = [
-        gr.update(value=reading.values[name]) if key == reading.tab and name in reading.values else gr.skip()
+        reading.values.get(name, field.value) if key == reading.tab else field.value
         for key, tab in tabs.items()
-        for name in tab.form.fields
+        for name, field in tab.form.fields.items()
     ]
     problems = "".join(f'<p role="alert">{escape(words)}</p>' for words in reading.problems)
     return [gr.Tabs(selected=reading.tab), problems, *updates]

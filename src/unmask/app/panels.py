@@ -11,7 +11,7 @@ from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
 from unmask.cli.output import number
 from unmask.cli.plan import MEASURES
 from unmask.schedule import GAUGES
-from unmask.trace import GIVEN
+from unmask.trace import GIVEN, OPEN
 
 _ROUNDING = 1e-9  # nats: what is below is exactly zero but for rounding
 _GREY = 7  # the colour of what is no schedule
@@ -150,22 +150,26 @@ def _error_table(view: tradeoffs.Tradeoff) -> str:
     return table("Expected KL in nats", heads, rows, "The smallest of each column is in bold.")
 
 
-def watched(both: Sequence[runs.Run]) -> str:
-    """Two texts side by side. Every token carries its step, so that the page can go back and forth by itself."""
-    return (
-        f'<div class="runs">{"".join(_run(run, side) for run, side in zip(both, ("left", "right"), strict=True))}</div>'
-    )
+def watched(both: Sequence[runs.Run], key: str = "") -> str:
+    """Two texts side by side. Every token carries its step, so that the page can go back and forth by itself.
+
+    Arguments:
+        both: The runs. key: Tells this pair from others that the page has seen.
+    """
+    sides = (_run(run, side, key) for run, side in zip(both, ("left", "right"), strict=True))
+    return f'<div class="runs">{"".join(sides)}</div>'
 
 
-def _run(run: runs.Run, side: str) -> str:
+def _run(run: runs.Run, side: str, key: str) -> str:
+    kinds = {GIVEN: "given", OPEN: "open"}
     letters = "".join(
-        f'<span data-step="{step}"{" class=given" if step == GIVEN else ""}>{escape(piece) or "_"}</span>'
+        f'<span class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">{escape(piece) or "_"}</span>'
         for piece, step in zip(run.pieces, run.revealed, strict=True)
     )
     drawn = np.cumsum(run.sizes).tolist()
     nll = " ".join(f"{value:.4f}" for value in run.nll)
     return (
-        f'<section aria-label="{side}" data-taken="{run.steps}" data-planned="{run.planned or ""}" '
+        f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" data-planned="{run.planned or ""}" '
         f'data-nll="{nll}" data-drawn="{" ".join(map(str, drawn))}" data-finished="{int(run.finished)}">'
         f"<h3>{escape(run.title)}</h3>"
         f'<p class="count">{_counted(run)}</p><p class="text">{letters}</p></section>'
@@ -237,9 +241,11 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], capti
     body = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
     )
+    key = title.lower().replace(" ", "-")
     return (
-        f'<div class="table" tabindex="0" role="region" aria-label="{escape(title)}"><table><caption><b>{escape(title)}'
-        f"</b> {escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<p class="caption" id="{key}-caption"><b>{escape(title)}</b> {escape(caption)}</p>'
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(title)}">'
+        f'<table aria-describedby="{key}-caption"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
 
 
@@ -247,6 +253,11 @@ def progress(done: int, whole: int, words: str) -> str:
     """How far long work has come."""
     share = f'<progress value="{done}" max="{whole}"></progress>' if whole else "<progress></progress>"
     return f'<div class="progress" role="status">{share} {escape(words)}</div>'
+
+
+def note(words: str) -> str:
+    """What became of long work."""
+    return f'<p class="note" role="status">{escape(words)}</p>'
 
 
 def _range(name: str, sizes: np.ndarray) -> str:

@@ -16,7 +16,6 @@ from unmask.curve import Curve
 from unmask.schedule import GAUGES
 
 LONGEST = 2048
-_POINTS = 16  # numbers of steps that are tried, evenly spread on a logarithmic scale
 
 
 @dataclass(frozen=True)
@@ -144,8 +143,15 @@ def errors(name: str, setting: Setting) -> Errors:
 
 
 def counts(length: int) -> NDArray[np.int64]:
-    """Numbers of steps from 1 to the length, evenly spread on a logarithmic scale."""
-    return np.unique(np.rint(np.geomspace(1, length, _POINTS)).astype(np.int64))
+    """Numbers of steps from 1 to the length, two for each doubling.
+
+    Example:
+        >>> counts(10).tolist()
+        [1, 2, 3, 4, 6, 8, 10]
+    """
+    powers = 2 ** np.arange(int(length).bit_length())
+    tried = np.concatenate([powers, 3 * powers // 2, [length]])
+    return np.unique(tried[tried <= length])
 
 
 def promise(schedule: size.Blind, curve: Curve) -> tuple[str, float]:

@@ -20,7 +20,7 @@ _TYPICAL: dict[str, dict[str, float | None]] = {
     "mixture": {"length": 256, "bias": 0.1},
     "latent-parity": {"length": 256},
 }
-_PARAMETERS = ("length", "dimension", "alphabet", "stay", "bias")
+_PARAMETERS = ("dimension", "alphabet", "stay", "bias")  # and the length, which all have
 _FIRST = "markov"
 
 
@@ -34,7 +34,7 @@ def build() -> Tab:
             form.add("family", family, links.one_of(list(DISTRIBUTIONS)))
             length = whole_slider(minimum=2, maximum=tradeoffs.LONGEST, value=first["length"], label="Length")
             form.add("length", length, links.whole)
-            for name in _PARAMETERS[1:]:
+            for name in _PARAMETERS:
                 shown = name in tradeoffs.parameters(_FIRST)
                 number = gr.Number(first.get(name), label=name.capitalize(), visible=shown, step=_step(name))
                 form.add(name, number, links.real)
@@ -52,7 +52,7 @@ def build() -> Tab:
             with gr.Row():
                 downloads(form, _last, "errors")
         with gr.Column(scale=3, min_width=300):
-            with gr.Row(equal_height=True):
+            with gr.Row(equal_height=True, elem_classes="longer"):
                 status = gr.HTML(elem_id="distributions-status", scale=3)
                 cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="distributions-cancel")
             view = gr.HTML(elem_id="distributions-view")
@@ -70,10 +70,12 @@ def build() -> Tab:
         "concurrency_id": "compute",
     }  # fmt: skip
     shown = [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not family]
-    parameters = [form.fields[name] for name in (*_PARAMETERS, "draws")]
-    changed = family.input(_typical, family, parameters, **QUIET, show_progress="hidden")
+    parameters = [form.fields[name] for name in _PARAMETERS]
+    changed = family.input(_typical, family, [length, *parameters, draws], **QUIET, show_progress="hidden")
     shown.append(changed.then(show, form.inputs, outputs, **running))
-    cancel.click(lambda: "Cancelled: what was computed is shown.", None, status, cancels=shown, **QUIET)
+    cancel.click(
+        lambda: panels.note("Cancelled: what was computed until then is shown."), None, status, cancels=shown, **QUIET
+    )
     # A link may name another family, whose parameters must then be seen.
     family.change(_visible, family, parameters, **QUIET, show_progress="hidden")
     return Tab(form, show, outputs)
@@ -86,15 +88,16 @@ def _step(name: str) -> float:
 def _typical(family: str) -> list[Any]:
     """The fields of a family with values that go together; the others are out of sight."""
     typical, wanted = _TYPICAL[family], tradeoffs.parameters(family)
-    return [
+    fields = [
         gr.update(value=typical.get(name, 0), visible=name == "draws" or name in wanted)
         for name in (*_PARAMETERS, "draws")
     ]
+    return [typical["length"], *fields]
 
 
 def _visible(family: str) -> list[Any]:
     wanted = tradeoffs.parameters(family)
-    return [gr.update(visible=name == "draws" or name in wanted) for name in (*_PARAMETERS, "draws")]
+    return [gr.update(visible=name in wanted) for name in _PARAMETERS]
 
 
 def _compared(values: dict[str, Any]) -> Iterator[tradeoffs.Tradeoff]:

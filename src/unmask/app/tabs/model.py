@@ -36,7 +36,7 @@ def build(calibration: Calibration | None, name: str) -> Tab:
             )
             address = gr.HTML(elem_id="model-link", elem_classes="link")
         with gr.Column(scale=3, min_width=300):
-            with gr.Row(equal_height=True):
+            with gr.Row(equal_height=True, elem_classes="longer"):
                 status = gr.HTML(elem_id="model-status", scale=3)
                 cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="model-cancel")
             view = gr.HTML(elem_id="model-view")
@@ -55,7 +55,7 @@ def build(calibration: Calibration | None, name: str) -> Tab:
     }  # fmt: skip
     shown: list[Any] = [file.change(show, form.inputs, outputs, **running)]
     shown += [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not file]
-    cancel.click(lambda: "Cancelled.", None, status, cancels=shown, **QUIET)
+    cancel.click(lambda: panels.note("Cancelled."), None, status, cancels=shown, **QUIET)
     return Tab(form, show, outputs)
 
 

@@ -45,7 +45,7 @@ def build(model: models.Model) -> Tab:
         play = gr.Button("Play", elem_id="watch-play", min_width=90, size="md")
         back = gr.Button("Step back", elem_id="watch-back", min_width=90, size="md")
         ahead = gr.Button("Step", elem_id="watch-step", min_width=90, size="md")
-    status = gr.HTML(elem_id="watch-status")
+    status = gr.HTML(elem_id="watch-status", elem_classes="longer")
     view = gr.HTML(elem_id="watch-runs")
     gr.HTML(
         f"<p class='facts'>Model: {model.name}, up to {model.length} tokens. At temperature 1, from one seed: a "
@@ -59,7 +59,7 @@ def build(model: models.Model) -> Tab:
         choices = tuple(
             runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
         )
-        last = 0.0
+        last, key = 0.0, str(time.monotonic_ns())
         for both in runs.watch(model, values["text"], choices, seed=values["seed"]):  # pyright: ignore[reportArgumentType]
             done = all(run.finished for run in both)
             if not done and time.monotonic() - last < _PAUSE:
@@ -68,7 +68,7 @@ def build(model: models.Model) -> Tab:
             taken = [f"{run.steps}{'' if run.planned is None else f' of {run.planned}'}" for run in both]
             whole = sum(run.planned or len(run.pieces) for run in both)
             words = panels.progress(sum(run.steps for run in both), whole, f"steps {taken[0]} and {taken[1]}")
-            yield [panels.watched(both), "" if done else words]
+            yield [panels.watched(both, key), "" if done else words]
 
     def show(*given: Any) -> list[str]:
         return [form.link(form.values(given))]
@@ -78,7 +78,13 @@ def build(model: models.Model) -> Tab:
         generate, form.inputs, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
         concurrency_id="model",
     )  # fmt: skip
-    cancel.click(lambda: "Cancelled.", None, status, cancels=[running], **QUIET)
+    cancel.click(
+        lambda: panels.note("Cancelled: what was revealed until then is shown."),
+        None,
+        status,
+        cancels=[running],
+        **QUIET,
+    )
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
     for field in form.inputs:
