@@ -201,6 +201,20 @@ def test_what_is_out_of_reach_says_what_to_do(visit):
     expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
 
 
+def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit):
+    from unmask.app import tradeoffs
+    from unmask.cli.names import ALL_SIZES
+
+    tradeoffs.errors.cache_clear()
+    page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))
+    expect(page.locator("#distributions-status progress")).to_be_visible()
+    page.locator("#distributions-cancel").click()
+    expect(page.locator("#distributions-status")).to_have_text("Cancelled: what was computed until then is shown.")
+    page.wait_for_timeout(1500)
+    expect(page.locator("#distributions-status")).to_contain_text("Cancelled")
+    assert "square-root" not in page.locator("#distributions-view").inner_text()
+
+
 def counts(page):
     return page.locator("#watch-runs .count").all_inner_texts()
 

@@ -58,7 +58,11 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         fields = [field for tab in tabs.values() for field in tab.form.inputs]
         ready = page.load(opened, None, [row, notice, *fields], api_visibility="private", show_progress="hidden")
         for tab in tabs.values():
-            ready.then(tab.refresh, tab.form.inputs, tab.outputs, api_visibility="private", show_progress="hidden")
+            shown = ready.then(
+                tab.refresh, tab.form.inputs, tab.outputs, api_visibility="private", show_progress="hidden"
+            )
+            if tab.cancel is not None:
+                tab.cancel.click(None, None, None, cancels=[shown], api_visibility="private")
     return page
 
 
@@ -94,13 +98,21 @@ def serve(page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: 
     """
     # What is compiled on first use takes a second, which the first slider should not.
     Thread(target=warm, daemon=True).start()
-    _, address, _ = page.launch(
-        server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, quiet=True, share=False,
-        enable_monitoring=False, ssr_mode=False, **looks(),
-    )  # fmt: skip
+    try:
+        _, address, _ = _launched(page, host, port, browser)
+    except OSError:
+        where = f"{host}:{port}" if port is not None else host
+        raise ValueError(f"Argument 'port' must be free to listen on, which {where} is not. Take another.") from None
     if wait:
         page.block_thread()
     return address
+
+
+def _launched(page: gr.Blocks, host: str, port: int | None, browser: bool) -> tuple[Any, str, str]:
+    return page.launch(
+        server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, quiet=True, share=False,
+        enable_monitoring=False, ssr_mode=False, max_file_size="64mb", **looks(),
+    )  # fmt: skip
 
 
 def warm() -> None:

@@ -163,7 +163,8 @@ def watched(both: Sequence[runs.Run], key: str = "") -> str:
 def _run(run: runs.Run, side: str, key: str) -> str:
     kinds = {GIVEN: "given", OPEN: "open"}
     letters = "".join(
-        f'<span class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">{escape(piece) or "_"}</span>'
+        f'<span class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
+        f"{escape(piece) or '_'}</span>"
         for piece, step in zip(run.pieces, run.revealed, strict=True)
     )
     drawn = np.cumsum(run.sizes).tolist()

@@ -15,8 +15,10 @@ class Tab:
         form: Its fields.
         refresh: Shows what the fields say, when the page opens; its inputs are the fields.
         outputs: Where that goes.
+        cancel: The button that ends it, if it can take long.
     """
 
     form: Form
     refresh: Callable[..., Any]
     outputs: list[Any]
+    cancel: Any = None

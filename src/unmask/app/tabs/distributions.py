@@ -78,7 +78,7 @@ def build() -> Tab:
     )
     # A link may name another family, whose parameters must then be seen.
     family.change(_visible, family, parameters, **QUIET, show_progress="hidden")
-    return Tab(form, show, outputs)
+    return Tab(form, show, outputs, cancel)
 
 
 def _step(name: str) -> float:

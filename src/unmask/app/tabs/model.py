@@ -56,7 +56,7 @@ def build(calibration: Calibration | None, name: str) -> Tab:
     shown: list[Any] = [file.change(show, form.inputs, outputs, **running)]
     shown += [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not file]
     cancel.click(lambda: panels.note("Cancelled."), None, status, cancels=shown, **QUIET)
-    return Tab(form, show, outputs)
+    return Tab(form, show, outputs, cancel)
 
 
 def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Report:

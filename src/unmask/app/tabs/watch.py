@@ -55,7 +55,7 @@ def build(model: models.Model) -> Tab:
 
     @streamed(form, 2)
     def generate(values: dict[str, Any]) -> Iterator[list[str]]:
-        yield ["", panels.progress(0, 0, "Waiting for the model")]
+        yield ["", panels.progress(0, 0, "Starting")]
         choices = tuple(
             runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
         )
@@ -74,17 +74,15 @@ def build(model: models.Model) -> Tab:
         return [form.link(form.values(given))]
 
     start.click(None, None, None, js="() => window.unmask.begin()", **QUIET)
-    running = start.click(
+    # Other tabs may be first with the model: whoever waits is told so at once.
+    waiting = panels.progress(0, 0, "Waiting for the model")
+    begun = start.click(lambda: waiting, None, status, **QUIET, show_progress="hidden")
+    running = begun.then(
         generate, form.inputs, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
         concurrency_id="model",
     )  # fmt: skip
-    cancel.click(
-        lambda: panels.note("Cancelled: what was revealed until then is shown."),
-        None,
-        status,
-        cancels=[running],
-        **QUIET,
-    )
+    words = panels.note("Cancelled: what was revealed until then is shown.")
+    cancel.click(lambda: words, None, status, cancels=[begun, running], **QUIET)
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
     for field in form.inputs:
