@@ -17,6 +17,7 @@ from gradio.themes import Default
 
 from unmask import models
 from unmask.app import laws, links
+from unmask.app.fields import QUIET
 from unmask.app.tabs import Tab, distributions, model, schedules, watch
 from unmask.calibrate import Calibration
 from unmask.cli.names import SIZES
@@ -56,13 +57,12 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
             return _opened(dict(request.query_params), tabs)
 
         fields = [field for tab in tabs.values() for field in tab.form.inputs]
-        ready = page.load(opened, None, [row, notice, *fields], api_visibility="private", show_progress="hidden")
+        quiet: dict[str, Any] = {**QUIET, "show_progress": "hidden"}
+        ready = page.load(opened, None, [row, notice, *fields], **quiet)
         for tab in tabs.values():
-            shown = ready.then(
-                tab.refresh, tab.form.inputs, tab.outputs, api_visibility="private", show_progress="hidden"
-            )
+            shown = ready.then(tab.refresh, tab.form.inputs, tab.outputs, **quiet)
             if tab.cancel is not None:
-                tab.cancel.click(None, None, None, cancels=[shown], api_visibility="private")
+                tab.cancel.click(None, None, None, cancels=[shown], **QUIET)
     return page
 
 
