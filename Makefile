@@ -21,6 +21,7 @@ site: .venv/ready      ## the documentation as a site, into site/; any warning i
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/page.py
 
 reproduce: .venv/ready ## the paper's three figures at full size, into figures/
 	$(BIN)/unmask reproduce --output figures
@@ -43,7 +44,7 @@ clean:                 ## remove everything that the other targets made
 	touch $@
 
 .venv/ready: .venv/demo
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,dev,docs]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
 	touch $@

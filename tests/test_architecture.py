@@ -22,7 +22,7 @@ LEVELS = {
     "objective": 8,
     "reproduce": 9,
     "plot": 10,
-    "cli": 11, "adapters": 11,
+    "cli": 11, "adapters": 11, "app": 11,
 }  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 

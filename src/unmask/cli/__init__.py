@@ -15,11 +15,12 @@ _SUMMARIES = {
     "calibrate": "Measure a model once, for its best schedules.",
     "advise": "Say how many steps to take, in which order, with which sizes.",
     "train": "Train a model of your own.",
+    "explore": "See schedules at work on a local web page.",
     "reproduce": "Make the paper's three figures, at full size.",
     "completion": "Print the script that completes words in your shell.",
 }
 _TITLES = {
-    "See it": ("demo", "generate"),
+    "See it": ("demo", "generate", "explore"),
     "Design a schedule": ("plan", "expect", "steps"),
     "Fit one to a model": ("evaluate", "calibrate", "advise"),
     "And also": ("train", "reproduce", "completion"),

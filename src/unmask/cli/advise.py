@@ -82,12 +82,12 @@ def advise(
     advice = find(calibration, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
-    sentences = _sentences(advice, model.length, target)
+    words = sentences(advice, model.length, target)
     if as_json:
-        print_json(_record(advice, source.name, model.length, target, save, " ".join(sentences)))
+        print_json(_record(advice, source.name, model.length, target, save, " ".join(words)))
         return
     screen = terminal()
-    for number, sentence in enumerate(sentences):
+    for number, sentence in enumerate(words):
         lines = textwrap.wrap(sentence, min(screen.width, 80) - 1)
         screen.print("\n".join(lines), style="bold" if number == 0 else "", markup=False)
         screen.print()
@@ -127,7 +127,7 @@ def _count(steps: int) -> str:
     return f"{steps} step{'' if steps == 1 else 's'}"
 
 
-def _sentences(advice: Advice, length: int, target: float | None) -> list[str]:
+def sentences(advice: Advice, length: int, target: float | None) -> list[str]:
     """The advice for people: what to do, what it costs, what else there is."""
     best, cost = _bits(advice.best, length), _bits(advice.plan.nll, length)
     above = cost - best

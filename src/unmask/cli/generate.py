@@ -107,7 +107,7 @@ def generate(
     engine = engines.engine_named(engine_name, workers, address, source.place)
     schedule = None if file is None else shared.read_schedule(file)
     model = source.load()
-    start, shown = _start(model, prompt, length, chat)
+    start, shown = start_of(model, prompt, length, chat)
     if schedule is None:
         masked = int((start == model.predictor.mask).sum())
         wanted = _STEPS if steps is None else steps
@@ -186,7 +186,7 @@ def _draw(temperature: float, top_p: float | None) -> Draw:
     return TopP(top_p, temperature)
 
 
-def _start(model: models.Model, prompt: str | None, length: int | None, chat: bool) -> tuple[Tensor, int]:
+def start_of(model: models.Model, prompt: str | None, length: int | None, chat: bool) -> tuple[Tensor, int]:
     """One sequence to start from, and the first token to show.
 
     The sequence has the shape `(1, length)`, with the predictor's mask where something is to be filled.

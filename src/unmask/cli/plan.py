@@ -12,9 +12,9 @@ from unmask.cli import data, options
 from unmask.cli.names import GAUGE_SIZE, size_family
 from unmask.cli.output import abbreviated, number, picture, print_json, terminal
 from unmask.files import read_gauge
+from unmask.schedule import GAUGES
 
-_GAUGES = {"tc": gauge.tc, "dtc": gauge.dtc, "min": gauge.both, "sum": gauge.total}
-_MEASURES = {"tc": "TC", "dtc": "DTC", "min": "min(TC, DTC)", "sum": "(TC + DTC)"}
+MEASURES = {"tc": "TC", "dtc": "DTC", "min": "min(TC, DTC)", "sum": "(TC + DTC)"}
 
 
 @click.command()
@@ -77,8 +77,8 @@ def plan(
         sizes = schedule.draw(length, rng=np.random.default_rng(seed))[0]
         means = schedule.mean_sizes(length)
         overhang = schedule.overhang(length)
-        factors = {key: gauge.guarantee(overhang, make(length)) for key, make in _GAUGES.items()}
-        promise = _promise(schedule, length)
+        factors = {key: gauge.guarantee(overhang, make(length)) for key, make in GAUGES.items()}
+        promise = promised(schedule, length)
         error = None if known is None else evaluate.expected_kl(schedule, known.curve)
     if as_json:
         on_data = {} if known is None else {"data": known.record, "expected_kl": error}
@@ -113,7 +113,7 @@ def plan(
     screen.print("\nExpected KL, for every distribution, is at most")
     promises = Table.grid(padding=(0, 1))
     for key, factor in factors.items():
-        promises.add_row(" ", f"[bold]{number(factor)}[/bold]", f"× {_MEASURES[key]}", _remark(key, schedule, promise))
+        promises.add_row(" ", f"[bold]{number(factor)}[/bold]", f"× {MEASURES[key]}", _remark(key, schedule, promise))
     if measure is not None:
         promises.add_row(" ", f"[bold]{number(promise['factor'])}[/bold]", "× Σ gauge · drops", _best(schedule))
     screen.print(promises)
@@ -147,7 +147,7 @@ def _name(name: str | None, measure: Path | None) -> str:
     return name
 
 
-def _promise(schedule: size.Blind, length: int) -> dict[str, Any]:
+def promised(schedule: size.Blind, length: int) -> dict[str, Any]:
     """The paper's own numbers for its own schemes, and the factor of a minimax schedule."""
     if isinstance(schedule, size.Minimax | size.Universal):
         return {"factor": schedule.factor(length)}
@@ -172,7 +172,7 @@ def _where_it_holds(factor: Any, length: int, schedule: size.Blind) -> float | N
 
 
 def _remark(key: str, schedule: size.Blind, promise: dict[str, Any]) -> str:
-    if isinstance(schedule, size.Minimax) and schedule.gauge is _GAUGES[key]:
+    if isinstance(schedule, size.Minimax) and schedule.gauge is GAUGES[key]:
         return _best(schedule)
     mine = (isinstance(schedule, size.TC) and key == "tc") or (isinstance(schedule, size.DTC) and key == "dtc")
     if not mine:

@@ -52,5 +52,9 @@ def frames(screen: Console, live: Live, codec: Codec, schedule: Schedule, count:
 def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
     if hidden:
         return "_", "dim"
-    shown = "".join(letter if letter.isprintable() else "·" for letter in codec.piece(token))
-    return shown, "bold black on green" if when == now else "cyan" if when == GIVEN else ""
+    return visible(codec, token), "bold black on green" if when == now else "cyan" if when == GIVEN else ""
+
+
+def visible(codec: Codec, token: int) -> str:
+    """The text of a token, a dot for every letter that cannot be seen."""
+    return "".join(letter if letter.isprintable() else "·" for letter in codec.piece(token))

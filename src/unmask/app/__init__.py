@@ -1,0 +1,12 @@
+"""The explorer: a local page on which a schedule can be seen working (`unmask explore`).
+
+What the page shows is computed in modules that know nothing of it, drawn in modules that know nothing of Gradio, and
+wired in the last ones:
+
+    laws, tradeoffs, runs, measured     what to show: one module per tab, plain dataclasses
+    chart, panels                       how it looks: HTML and SVG, with a sentence for every plot
+    links, fields, tabs, page           the page itself; only these import Gradio
+
+Pictures are small SVGs of our own: one is written in about a millisecond and follows the page's width and colours,
+where a figure of a plotting library takes a tenth of a second or a script of megabytes.
+"""

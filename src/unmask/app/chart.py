@@ -1,0 +1,220 @@
+"""Line charts as HTML: quick to write, as wide as the page, light or dark, and with a sentence for whoever cannot see.
+
+The curves are an SVG that is stretched to the width at hand. Numbers and names are ordinary text beside it, so that
+they stay legible on a telephone. Every chart has a sentence that says what it shows, with the numbers, and the picture
+refers to it (`aria-describedby`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask.cli.output import number
+
+_WIDTH, _HEIGHT = 1000, 1000  # units of the drawing, stretched by the page
+_BUCKETS = 240  # a curve has at most two points in each: its least and its greatest
+_COLOURS = 8  # of page.css
+_DASHES = ("", "8 3", "12 3 2 3")
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One curve.
+
+    Arguments:
+        name: What the legend says.
+        x, y: The points. Values that are not finite, or not positive on a logarithmic axis, leave a gap.
+        style: Number of its colour; more than there are colours change the dashes.
+        faint: Whether it is drawn as a bound: thin and dotted.
+        bars: Whether each value holds from one half before its place to one half after.
+        stems: Whether each value above zero stands alone, as a stem.
+    """
+
+    name: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    style: int
+    faint: bool = False
+    bars: bool = False
+    stems: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A picture and its words.
+
+    Arguments:
+        key: Unique on the page. title: What is drawn. sentence: What is to be seen in it, with the numbers.
+        x_label, y_label: What the axes count.
+        lines: The curves.
+        log_x, log_y: Whether an axis is logarithmic.
+    """
+
+    key: str
+    title: str
+    sentence: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    log_x: bool = False
+    log_y: bool = False
+
+
+def thinned(x: ArrayLike, y: ArrayLike, buckets: int = _BUCKETS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A curve with at most two points per bucket, its least and its greatest, and its ends.
+
+    Example:
+        >>> x, y = thinned(np.arange(10_000), np.arange(10_000) % 7 == 3, buckets=10)
+        >>> len(x), float(y.min()), float(y.max())
+        (21, 0.0, 1.0)
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if x.size <= 2 * buckets:
+        return x, y
+    edges = np.arange(buckets + 1) * x.size // buckets
+    kept = []
+    for start, stop in pairwise(edges.tolist()):
+        part = y[start:stop]
+        kept += sorted({start + int(part.argmin()), start + int(part.argmax())})
+    # The ends are where readers look first.
+    index = np.unique([0, *kept, x.size - 1])
+    return x[index], y[index]
+
+
+def html(chart: Chart) -> str:
+    """The chart as a `<figure>`."""
+    lines = [_finite(line, chart) for line in chart.lines]
+    lines = [line for line in lines if line.x.size]
+    if not lines:
+        return (
+            f'<figure class="chart"><figcaption><b>{escape(chart.title)}</b>'
+            f"<p>{escape(chart.sentence)}</p></figcaption></figure>"
+        )
+    x_axis = _Axis.of(np.concatenate([line.x for line in lines]), chart.log_x, tight=True)
+    y_axis = _Axis.of(np.concatenate([line.y for line in lines]), chart.log_y)
+    paths = "".join(_path(line, x_axis, y_axis) for line in lines)
+    grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
+    rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
+    columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
+    legend = "".join(f"<li>{_swatch(line)}{escape(line.name)}</li>" for line in lines)
+    margin = max(len(label) for _, label in y_axis.ticks)
+    scale = ", logarithmic" if chart.log_y else ""
+    return (
+        f'<figure class="chart" style="--margin:{margin}ch">'
+        f'<b class="title" id="{chart.key}-title">{escape(chart.title)}</b>'
+        f'<div class="unit">{escape(chart.y_label)}{scale}</div>'
+        f'<div class="field"><div class="rows" aria-hidden="true">{rows}</div>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
+        f'aria-labelledby="{chart.key}-title" aria-describedby="{chart.key}-words">{grid}{paths}</svg>'
+        f'<div class="columns" aria-hidden="true">{columns}</div></div>'
+        f'<div class="unit below">{escape(chart.x_label)}{", logarithmic" if chart.log_x else ""}</div>'
+        f"<ul>{legend}</ul>"
+        f'<figcaption id="{chart.key}-words">{escape(chart.sentence)}</figcaption></figure>'
+    )
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Maps values to `[0, 1]`; `ticks` are places there, with their labels."""
+
+    low: float
+    high: float
+    logarithmic: bool
+    ticks: tuple[tuple[float, str], ...]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], logarithmic: bool, *, tight: bool = False) -> "_Axis":
+        low, high = float(values.min()), float(values.max())
+        if logarithmic:
+            low, high = math.log10(low), math.log10(high)
+        elif not tight:
+            low = min(low, 0.0)
+        if high - low < 1e-12 * max(abs(high), 1.0):
+            low, high = (low - 0.5, high + 0.5) if logarithmic or tight else (0.0, high or 1.0)
+        if not tight:
+            high += 0.04 * (high - low)
+        marks = _decades(low, high) if logarithmic else _round_numbers(low, high)
+        ticks = tuple(((mark - low) / (high - low), _label(10**mark if logarithmic else mark)) for mark in marks)
+        return cls(low, high, logarithmic, ticks)
+
+    def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        values = np.log10(values) if self.logarithmic else values
+        return (values - self.low) / (self.high - self.low)
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Four to six multiples of 1, 2 or 5 times a power of ten."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 5.5)
+    return [mark * step for mark in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten, every second or third if there are many; with 2 and 5 if there are few."""
+    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+    if last - first >= 2:
+        return [float(mark) for mark in range(first, last + 1, -(-(last - first) // 5))]
+    wanted = (1, 2, 5) if high - low > 0.5 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+    marks = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in wanted]
+    return [mark for mark in marks if low - 1e-9 <= mark <= high + 1e-9] or [low, high]
+
+
+def _label(value: float) -> str:
+    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    return f"{value:,.6g}"
+
+
+def _finite(line: Line, chart: Chart) -> Line:
+    x, y = np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64)
+    good = np.isfinite(x) & np.isfinite(y)
+    good &= (x > 0) | (not chart.log_x)
+    good &= (y > 0) | (not chart.log_y)
+    x, y = x[good], y[good]
+    if line.stems:
+        x, y = x[y > 0], y[y > 0]
+    if line.bars and x.size <= _BUCKETS:
+        x, y = np.stack([x - 0.5, x + 0.5], axis=1).ravel(), np.repeat(y, 2)
+    return Line(line.name, *thinned(x, y), line.style, line.faint, stems=line.stems)
+
+
+def _path(line: Line, x_axis: _Axis, y_axis: _Axis) -> str:
+    across = x_axis.place(line.x) * _WIDTH
+    up = (1 - y_axis.place(line.y)) * _HEIGHT
+    if line.x.size == 1:  # a lone point would not be seen
+        across, up = np.array([across[0] - 8, across[0] + 8]), np.repeat(up, 2)
+    if line.stems:
+        stems = "".join(f"M{a:.0f} {_HEIGHT}V{b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
+        return f'<path {_look(line)} d="{stems}"/>'
+    points = " ".join(f"{a:.0f} {b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
+    return f'<path {_look(line)} d="M{points}"/>'
+
+
+def _look(line: Line) -> str:
+    dash = "1 4" if line.faint else _DASHES[line.style // _COLOURS % len(_DASHES)]
+    kind = f"line c{line.style % _COLOURS}{' faint' if line.faint else ''}"
+    return f'class="{kind}"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _swatch(line: Line) -> str:
+    return f'<svg viewBox="0 0 24 8" aria-hidden="true"><path {_look(line)} d="M0 4H24"/></svg>'
+
+
+def _y(share: float) -> str:
+    return f"{(1 - share) * _HEIGHT:.0f}"
+
+
+def spoken(value: float) -> str:
+    """A number in a sentence: four digits, without zeros that say nothing.
+
+    Example:
+        >>> spoken(8.0), spoken(0.0135), spoken(12345.6)
+        ('8', '0.0135', '12,346')
+    """
+    text = number(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -1,0 +1,103 @@
+"""A view as a link, and a link as a view; and what can be downloaded of it.
+
+The query of a link has the tab and the fields of that tab, by their names: `?tab=schedules&length=256&size=even,tc`. A
+value that is not possible is left out with a sentence, since nobody should meet a page that fails by following a link.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from unmask import check
+
+Parser = Callable[[str, str], Any]
+
+
+def whole(name: str, text: str) -> int:
+    """An integer of a link."""
+    try:
+        return int(text)
+    except ValueError:
+        raise TypeError(f"Argument '{name}' must be an integer, not {text[:40]!r}.") from None
+
+
+def real(name: str, text: str) -> float:
+    """A number of a link."""
+    return check.real(name, text[:40])
+
+
+def words(name: str, text: str) -> str:
+    """Any text of a link."""
+    return text[:4096]
+
+
+def one_of(names: Sequence[str]) -> Parser:
+    """One of several names."""
+    return lambda name, text: check.known(name, text[:40], names)
+
+
+def some_of(names: Sequence[str]) -> Parser:
+    """Several names, separated by commas."""
+    return lambda name, text: [check.known(name, word[:40], names) for word in text.split(",") if word]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a link says: values by field for one tab, and a sentence for each that was left out."""
+
+    tab: str
+    values: dict[str, Any]
+    problems: tuple[str, ...]
+
+
+def link(tab: str, values: Mapping[str, Any]) -> str:
+    """The link to a view; empty fields are left out.
+
+    Example:
+        >>> link("schedules", {"length": 256, "size": ["even", "tc"], "steps": None})
+        '?tab=schedules&length=256&size=even,tc'
+    """
+    shown = {name: ",".join(value) if isinstance(value, list) else value for name, value in values.items()}
+    query = {"tab": tab, **{name: value for name, value in shown.items() if value not in (None, "")}}
+    return "?" + urlencode(query, safe=",:")
+
+
+def read(query: Mapping[str, str], tabs: Mapping[str, Mapping[str, Parser]]) -> Reading:
+    """The view that a link asks for.
+
+    Arguments:
+        query: The query parameters.
+        tabs: For each tab its fields, and how each is read. The first tab is shown where none is named.
+    """
+    problems = []
+    tab = query.get("tab") or next(iter(tabs))
+    if tab not in tabs:
+        problems.append(f"The link names no tab of this page: '{tab[:40]}'.")
+        tab = next(iter(tabs))
+    values = {}
+    for name, parse in tabs[tab].items():
+        if name not in query:
+            continue
+        try:
+            values[name] = parse(name, query[name])
+        except (ValueError, TypeError) as error:
+            problems.append(f"Of the link this was left out: {error}")
+    return Reading(tab, values, tuple(problems))
+
+
+def as_json(record: Mapping[str, Any]) -> str:
+    """The text of a JSON file."""
+    return json.dumps(record, allow_nan=False, indent=1) + "\n"
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The text of a CSV file."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

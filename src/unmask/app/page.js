@@ -1,0 +1,86 @@
+// The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
+// which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
+(() => {
+  const view = { shown: 0, playing: false, timer: null, past: null };
+  const pace = 300; // milliseconds for a step
+
+  const every = () => [...document.querySelectorAll("#watch-runs section")];
+  const sections = () => every().filter((section) => section.dataset.run !== view.past);
+  const taken = () => Math.max(0, ...sections().map((section) => +section.dataset.taken));
+  const finished = () => sections().length > 0 && sections().every((section) => section.dataset.finished === "1");
+  const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
+  function draw() {
+    for (const section of sections()) {
+      const own = Math.min(view.shown, +section.dataset.taken);
+      for (const token of section.querySelectorAll("[data-step]")) {
+        const step = +token.dataset.step;
+        const open = step === -3 || step >= own;
+        const text = open ? "_" : token.dataset.text;
+        if (token.textContent !== text) token.textContent = text;
+        token.classList.toggle("open", open);
+        token.classList.toggle("new", !open && step === own - 1);
+      }
+      const nll = section.dataset.nll.split(" ").map(Number);
+      const drawn = section.dataset.drawn.split(" ").map(Number);
+      const bits = own ? nll[own - 1] / drawn[own - 1] / Math.log(2) : 0;
+      const count = section.querySelector(".count");
+      const words = own
+        ? `${plural(own, "evaluation")} · ${plural(drawn[own - 1], "token")} · −log p = ${nll[own - 1].toFixed(1)} nats (${bits.toFixed(3)} bits per token)`
+        : "nothing revealed yet";
+      if (count.textContent !== words) count.textContent = words;
+    }
+    const button = document.querySelector("#watch-play");
+    const label = view.playing ? "Pause" : "Play";
+    if (button && button.textContent.trim() !== label) button.textContent = label;
+  }
+
+  function tick() {
+    if (view.shown < taken()) view.shown += 1;
+    else if (finished()) stop();
+    draw();
+  }
+
+  function stop() {
+    clearInterval(view.timer);
+    view.playing = false;
+  }
+
+  window.unmask = {
+    begin() { // a new run: follow it as it comes
+      stop();
+      view.shown = 0;
+      view.past = every()[0]?.dataset.run; // what is still to be seen of the last run is none of this one
+      this.play();
+    },
+    play() {
+      if (view.playing) {
+        stop();
+      } else {
+        if (view.shown >= taken() && finished()) view.shown = 0;
+        view.playing = true;
+        view.timer = setInterval(tick, pace);
+      }
+      draw();
+    },
+    move(by) {
+      stop();
+      view.shown = Math.min(Math.max(view.shown + by, 0), taken());
+      draw();
+    },
+    save(name, text) {
+      if (!text) return;
+      const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+      const anchor = Object.assign(document.createElement("a"), { href: address, download: name });
+      anchor.click();
+      setTimeout(() => URL.revokeObjectURL(address), 10000);
+    },
+  };
+
+  // A picture must be in its right state before it is painted, not a moment later. Gradio may replace it or change it in
+  // place; what is drawn here changes it once more, and then no longer.
+  const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs");
+  new MutationObserver((changes) => changes.some((change) => inside(change.target)) && draw()).observe(document, {
+    childList: true, subtree: true, characterData: true, attributeFilter: ["data-taken", "data-step", "data-text"],
+  });
+})();

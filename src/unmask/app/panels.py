@@ -1,0 +1,288 @@
+"""What each tab shows, as HTML: charts with their sentences, tables, and texts with the newest tokens marked."""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from unmask.app import chart, laws, measured, runs, tradeoffs
+from unmask.app.chart import Chart, Line, spoken
+from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
+from unmask.cli.output import number
+from unmask.cli.plan import MEASURES
+from unmask.schedule import GAUGES
+from unmask.trace import GIVEN, OPEN
+
+_ROUNDING = 1e-9  # nats: what is below is exactly zero but for rounding
+_GREY = 7  # the colour of what is no schedule
+# Those that are looked at most have the plain colours.
+_STYLES = tuple(dict.fromkeys(["even", "tc", "cosine", "dtc", "minimax-min", "optimal", "log-linear", *ALL_SIZES]))
+_SHOWN = (8, 16, 32, 64, 128, 256)  # columns of the table of errors, as far as they fit
+
+
+def _style(name: str) -> int:
+    """A schedule has its colour wherever it appears, and whatever else does."""
+    place = _STYLES.index(name)
+    return place + place // _GREY  # leaves out grey
+
+
+def schedules(view: laws.Comparison, measure: str) -> str:
+    """Mean sizes, cut probabilities, and overhang against a gauge."""
+    return "".join(chart.html(each) for each in _schedule_charts(view, measure)) + guarantees(view)
+
+
+def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
+    place = np.arange(1.0, view.length)
+    step = np.arange(1.0, view.steps + 1)
+    spread = max(law.mean_sizes.max() / max(law.mean_sizes.min(), 1e-300) for law in view.laws)
+    sizes = "; ".join(_range(law.name, law.mean_sizes) for law in view.laws)
+    cuts = "; ".join(_cuts(law) for law in view.laws)
+    peaks = "; ".join(
+        f"{law.name} at most {spoken(float(law.overhang.max()))} at token {int(law.overhang.argmax()) + 1}"
+        for law in view.laws
+    )
+    least = view.least[measure]
+    within = [law.name for law in view.laws if law.guarantees[measure] <= least * (1 + 1e-9)]
+    verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it" if within else "none stays below it"
+    allowed = Line(
+        f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
+        place, least * GAUGES[measure](view.length), _GREY, faint=True,
+    )  # fmt: skip
+    return [
+        Chart(
+            "mean-sizes",
+            "Mean sizes",
+            f"Tokens revealed by each of {_count(view.steps, 'step')}, on average: {sizes}.",
+            "step",
+            "tokens",
+            [Line(law.name, step, law.mean_sizes, _style(law.name), bars=True) for law in view.laws],
+            log_y=spread > 20,
+        ),
+        Chart(
+            "cuts",
+            "Cut probabilities",
+            f"How likely a step ends after so many tokens of {view.length:,}: {cuts}.",
+            "tokens revealed",
+            "probability",
+            [Line(law.name, place, law.cuts, _style(law.name), stems=_fixed(law)) for law in view.laws],
+        ),
+        Chart(
+            "overhang",
+            "Overhang against the gauge",
+            f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the "
+            f"best guarantee for {MEASURES[measure]} allows, {number(least)} times its gauge; {verdict}.",
+            "token i",
+            "tokens after it",
+            [*(Line(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
+        ),
+    ]
+
+
+def guarantees(view: laws.Comparison) -> str:
+    """The guarantees in a table, the best of each column in bold."""
+    heads = ["size", *(f"× {words}" for words in MEASURES.values()), "by theorem"]
+    best = {key: min(law.guarantees[key] for law in view.laws) for key in MEASURES}
+    rows = []
+    for law in view.laws:
+        cells = [
+            f"<b>{number(value)}</b>" if value == best[key] else number(value) for key, value in law.guarantees.items()
+        ]
+        rows.append([escape(law.name), *cells, "" if law.theorem is None else number(law.theorem)])
+    rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in MEASURES), ""])
+    caption = (
+        "For every distribution of this length the expected KL is at most the number times its dependence: total "
+        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum."
+    )
+    return table("Guarantees", heads, rows, caption)
+
+
+def errors(view: tradeoffs.Tradeoff) -> str:
+    """Error against steps on one distribution, and some of it in a table."""
+    loss = view.known.curve
+    facts = (
+        f"{view.known.title} ({DISTRIBUTIONS[view.known.record['name']].summary}): "
+        f"entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
+        f"DTC {spoken(loss.dual_total_correlation)} nats."
+    )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in view.known.notes)
+    head = f"<p class='facts'>{escape(facts)}</p>{notes}"
+    if not view.errors:
+        return head
+    lines = []
+    for each in view.errors:
+        kl = np.where(each.kl > _ROUNDING, each.kl, np.nan)
+        lines.append(Line(each.name, each.steps.astype(float), kl, _style(each.name)))
+        # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
+        says = (each.bound > _ROUNDING) & (each.bound <= loss.total_correlation * (1 + 1e-9))
+        bound = np.where(says, each.bound, np.nan)
+        lines.append(Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True))
+    middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
+    count = int(view.errors[0].steps[middle])
+    ranked = sorted(view.errors, key=lambda each: each.kl[middle])
+    words = ", ".join(f"{each.name} {_nats(each.kl[middle])}" for each in ranked)
+    figure = Chart(
+        "errors",
+        "Error against steps",
+        f"Expected KL with {_count(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
+        "no error is above its promise, and with one token per step there is none.",
+        "steps",
+        "expected KL, nats",
+        lines,
+        log_x=True,
+        log_y=True,
+    )
+    return head + chart.html(figure) + _error_table(view)
+
+
+def _error_table(view: tradeoffs.Tradeoff) -> str:
+    steps = view.errors[0].steps
+    shown = sorted({int(np.abs(steps - count).argmin()) for count in _SHOWN if count <= view.known.curve.length})
+    shown = shown or list(range(len(steps)))
+    best = [min(each.kl[place] for each in view.errors) for place in shown]
+    rows = []
+    for each in view.errors:
+        cells = [
+            f"<b>{_nats(each.kl[place])}</b>" if each.kl[place] <= least + _ROUNDING else _nats(each.kl[place])
+            for place, least in zip(shown, best, strict=True)
+        ]
+        rows.append([escape(each.name), *cells])
+    heads = ["size", *(f"K = {int(steps[place])}" for place in shown)]
+    return table("Expected KL in nats", heads, rows, "The smallest of each column is in bold.")
+
+
+def watched(both: Sequence[runs.Run], key: str = "") -> str:
+    """Two texts side by side. Every token carries its step, so that the page can go back and forth by itself.
+
+    Arguments:
+        both: The runs. key: Tells this pair from others that the page has seen.
+    """
+    sides = (_run(run, side, key) for run, side in zip(both, ("left", "right"), strict=True))
+    return f'<div class="runs">{"".join(sides)}</div>'
+
+
+def _run(run: runs.Run, side: str, key: str) -> str:
+    kinds = {GIVEN: "given", OPEN: "open"}
+    letters = "".join(
+        f'<span class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
+        f"{escape(piece) or '_'}</span>"
+        for piece, step in zip(run.pieces, run.revealed, strict=True)
+    )
+    drawn = np.cumsum(run.sizes).tolist()
+    nll = " ".join(f"{value:.4f}" for value in run.nll)
+    return (
+        f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" data-planned="{run.planned or ""}" '
+        f'data-nll="{nll}" data-drawn="{" ".join(map(str, drawn))}" data-finished="{int(run.finished)}">'
+        f"<h3>{escape(run.title)}</h3>"
+        f'<p class="count">{_counted(run)}</p><p class="text">{letters}</p></section>'
+    )
+
+
+def _counted(run: runs.Run) -> str:
+    """The same words as `page.js` writes when it goes back and forth."""
+    if not run.steps:
+        return "nothing revealed yet"
+    nll, drawn = run.nll[-1], sum(run.sizes)
+    return (
+        f"{_count(run.steps, 'evaluation')} · {_count(drawn, 'token')} · −log p = {nll:.1f} nats "
+        f"({nll / drawn / np.log(2):.3f} bits per token)"
+    )
+
+
+def report(view: measured.Report) -> str:
+    """Advice, loss curves, costs and the implied sizes."""
+    first, *others = view.words
+    words = f"<p class='advice'>{escape(first)}</p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
+    about = f"<p class='facts'>{view.calibration.texts} texts of {view.calibration.length} tokens were measured.</p>"
+    return words + about + "".join(chart.html(each) for each in _report_charts(view))
+
+
+def _report_charts(view: measured.Report) -> list[Chart]:
+    sizes, chosen = view.sizes, view.advice.order
+    least = min(view.losses, key=lambda each: each.loss[-1])
+    ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
+    ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.losses)
+    index = {each.name: place for place, each in enumerate(view.losses)}
+    return [
+        Chart(
+            "implied",
+            "The implied schedule",
+            f"Tokens revealed by each of {_count(sizes.size, 'step')} in the order {chosen}: from {sizes.min()} to "
+            f"{sizes.max()}, {sizes[0]} first and {sizes[-1]} last.",
+            "step",
+            "tokens",
+            [Line(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index[chosen], bars=True)],
+        ),
+        Chart(
+            "losses",
+            "Loss curves",
+            f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. "
+            f"The lowest end is {least.name}'s.",
+            "visible tokens",
+            "bits per token",
+            [Line(each.name, each.visible.astype(float), each.loss, index[each.name]) for each in view.losses],
+        ),
+        Chart(
+            "costs",
+            "Cost of the best sizes",
+            f"Predicted bits per token against the number of steps; the least of each order: {ends}.",
+            "steps",
+            "bits per token",
+            [
+                Line(each.name, np.arange(1.0, each.costs.size + 1), each.costs, index[each.name])
+                for each in view.losses
+            ],
+            log_x=True,
+        ),
+    ]
+
+
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """A table whose cells are HTML already; it scrolls by itself where the page is narrow."""
+    head = "".join(f'<th scope="col">{escape(each)}</th>' for each in heads)
+    body = "".join(
+        f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
+    )
+    key = title.lower().replace(" ", "-")
+    return (
+        f'<p class="caption" id="{key}-caption"><b>{escape(title)}</b> {escape(caption)}</p>'
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(title)}">'
+        f'<table aria-describedby="{key}-caption"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+
+
+def progress(done: int, whole: int, words: str) -> str:
+    """How far long work has come."""
+    share = f'<progress value="{done}" max="{whole}"></progress>' if whole else "<progress></progress>"
+    return f'<div class="progress" role="status">{share} {escape(words)}</div>'
+
+
+def note(words: str) -> str:
+    """What became of long work."""
+    return f'<p class="note" role="status">{escape(words)}</p>'
+
+
+def _range(name: str, sizes: np.ndarray) -> str:
+    low, high = spoken(float(sizes.min())), spoken(float(sizes.max()))
+    return f"{name} {low} every time" if low == high else f"{name} from {low} to {high}"
+
+
+def _cuts(law: laws.Law) -> str:
+    if _fixed(law):
+        return f"{law.name} at {_count(int(law.cuts.sum()), 'fixed place')}"
+    return f"{law.name} from {spoken(float(law.cuts.min()))} to {spoken(float(law.cuts.max()))}"
+
+
+def _fixed(law: laws.Law) -> bool:
+    return bool(np.all((law.cuts == 0) | (law.cuts == 1)))
+
+
+def _nats(value: float) -> str:
+    return number(float(value)) if value > _ROUNDING else "0"
+
+
+def _count(number_of: int, noun: str) -> str:
+    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,126 @@
+"""The tab *Watch*: a model fills one text under two schedules, from one seed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+
+from unmask import check, models
+from unmask.cli import schedules
+from unmask.cli.generate import start_of
+from unmask.cli.watch import visible
+from unmask.sample import Sampler
+from unmask.size import Blind
+from unmask.text import Codec
+from unmask.trace import GIVEN, OPEN, Trace
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The words for one schedule."""
+
+    order: str
+    size: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one schedule has done so far.
+
+    Attributes:
+        title: The schedule in words.
+        pieces: The text of each position; empty where it is still masked.
+        revealed: The step that revealed each position, from 0; `GIVEN` or `OPEN` otherwise.
+        sizes: Tokens revealed by each step taken.
+        nll: Negative log-probability of what was drawn up to each step, in nats.
+        planned: How many steps there will be, where that is known.
+    """
+
+    title: str
+    pieces: tuple[str, ...]
+    revealed: tuple[int, ...]
+    sizes: tuple[int, ...]
+    nll: tuple[float, ...]
+    planned: int | None
+
+    @property
+    def steps(self) -> int:
+        """Steps taken, which is the number of evaluations."""
+        return len(self.sizes)
+
+    @property
+    def finished(self) -> bool:
+        return OPEN not in self.revealed
+
+
+def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, seed: object) -> Iterator[tuple[Run, ...]]:
+    """Both runs, step by step; first as they start.
+
+    Arguments:
+        model: The model.
+        text: What to fill: `_` is a masked token. If empty, everything is masked.
+        choices: The two schedules.
+        seed: Seeds both: positions have the same random numbers under either.
+
+    Raises:
+        ValueError: if the text or a schedule is not possible, before the model runs.
+    """
+    seed = check.integer("seed", seed, least=0)
+    start, _ = start_of(model, text or None, None, chat=False)
+    masked = int((start == model.predictor.mask).sum())
+    named = [_built(side, choice, masked, bool(text)) for side, choice in zip(("left", "right"), choices, strict=True)]
+    samplers = [Sampler(model.predictor, each.schedule) for each in named]
+    states = [sampler.init(start, rng=[seed]) for sampler in samplers]
+    titles = [title(each) for each in named]
+    planned = [
+        min(each.schedule.size.steps, masked) if isinstance(each.schedule.size, Blind) else None for each in named
+    ]
+    runs = [
+        _run(words, state.trace(), model.codec, steps)
+        for words, state, steps in zip(titles, states, planned, strict=True)
+    ]
+    yield tuple(runs)
+    ways = [sampler.steps(state) for sampler, state in zip(samplers, states, strict=True)]
+    for both in zip_longest(*ways):
+        for side, taken in enumerate(both):
+            if taken is not None:
+                runs[side] = _run(titles[side], taken[0].trace(), model.codec, planned[side])
+        yield tuple(runs)
+
+
+def title(named: schedules.Named) -> str:
+    """The schedule in a few words."""
+    return f"{named.order} order, {named.size} sizes" + ("" if named.steps is None else f", {named.steps} steps")
+
+
+def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.Named:
+    try:
+        steps = check.integer("steps", choice.steps, least=1)
+        # A text with few gaps is filled in as many steps at most, as on the command line.
+        return schedules.build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
+    except (ValueError, TypeError) as error:
+        # The page has the same fields twice; the sentence must find the right one.
+        raise ValueError(str(error).replace("Argument '", f"Argument '{side} ", 1)) from None
+
+
+def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
+    revealed = trace.revealed[0].tolist()
+    scores = trace.log_probability[0].numpy()
+    when = np.array(revealed)
+    nll = -np.bincount(when[when >= 0], weights=scores[when >= 0], minlength=trace.steps)
+    return Run(
+        words,
+        tuple(
+            "" if step == OPEN else visible(codec, token)
+            for token, step in zip(trace.tokens[0].tolist(), revealed, strict=True)
+        ),
+        tuple(revealed),
+        tuple(trace.sizes[0].tolist()),
+        tuple(np.cumsum(nll).tolist()),
+        planned,
+    )
+
+
+__all__ = ["GIVEN", "OPEN", "Choice", "Run", "title", "watch"]

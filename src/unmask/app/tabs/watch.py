@@ -1,0 +1,104 @@
+"""*Watch*: a model fills one text under two schedules, side by side."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from unmask import models
+from unmask.app import links, panels, runs
+from unmask.app.fields import QUIET, Form, streamed
+from unmask.app.tabs import Tab
+from unmask.cli.names import SIZES
+from unmask.cli.schedules import ORDERS, REACTIVE
+
+_FIRST = {"left": ("comb", "even", 16), "right": ("random", "even", 16)}
+_REACTIVE = tuple(f"{name}:{number}" for name, number in zip(REACTIVE, ("0.9", "1", "1"), strict=True))
+_PAUSE = 0.1  # seconds between two pictures: the page shows them no faster
+
+
+def build(model: models.Model) -> Tab:
+    """Make the tab.
+
+    Arguments:
+        model: The model that writes.
+    """
+    form = Form("watch", aliases={"prompt": "text", "start": "text"})
+    with gr.Row():
+        with gr.Column(scale=3, min_width=280):
+            text = gr.Textbox(
+                "", label="Text", lines=2, elem_id="watch-text", placeholder="the ____ of the ____ was",
+                info="_ is a token to fill; empty for a text of the model's own",
+            )  # fmt: skip
+            form.add("text", text, links.words)
+        with gr.Column(scale=1, min_width=120):
+            form.add("seed", gr.Number(3, label="Seed", info="One for both sides", step=1), links.whole)
+    with gr.Row():
+        for side, (order, size, steps) in _FIRST.items():
+            with gr.Column(min_width=280), gr.Row():
+                _side(form, side, order, size, steps)
+    form.finish()
+    with gr.Row(elem_classes="player"):
+        start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=110, size="md")
+        cancel = gr.Button("Cancel", elem_id="watch-cancel", min_width=90, size="md")
+        play = gr.Button("Play", elem_id="watch-play", min_width=90, size="md")
+        back = gr.Button("Step back", elem_id="watch-back", min_width=90, size="md")
+        ahead = gr.Button("Step", elem_id="watch-step", min_width=90, size="md")
+    status = gr.HTML(elem_id="watch-status", elem_classes="longer")
+    view = gr.HTML(elem_id="watch-runs")
+    gr.HTML(
+        f"<p class='facts'>Model: {model.name}, up to {model.length} tokens. At temperature 1, from one seed: a "
+        "position has the same random number on both sides. Newest tokens are marked, given ones underlined.</p>"
+    )
+    address = gr.HTML(elem_id="watch-link", elem_classes="link")
+
+    @streamed(form, 2)
+    def generate(values: dict[str, Any]) -> Iterator[list[str]]:
+        yield ["", panels.progress(0, 0, "Starting")]
+        choices = tuple(
+            runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
+        )
+        last, key = 0.0, str(time.monotonic_ns())
+        for both in runs.watch(model, values["text"], choices, seed=values["seed"]):  # pyright: ignore[reportArgumentType]
+            done = all(run.finished for run in both)
+            if not done and time.monotonic() - last < _PAUSE:
+                continue
+            last = time.monotonic()
+            taken = [f"{run.steps}{'' if run.planned is None else f' of {run.planned}'}" for run in both]
+            whole = sum(run.planned or len(run.pieces) for run in both)
+            words = panels.progress(sum(run.steps for run in both), whole, f"steps {taken[0]} and {taken[1]}")
+            yield [panels.watched(both, key), "" if done else words]
+
+    def show(*given: Any) -> list[str]:
+        return [form.link(form.values(given))]
+
+    start.click(None, None, None, js="() => window.unmask.begin()", **QUIET)
+    # Other tabs may be first with the model: whoever waits is told so at once.
+    waiting = panels.progress(0, 0, "Waiting for the model")
+    begun = start.click(lambda: waiting, None, status, **QUIET, show_progress="hidden")
+    running = begun.then(
+        generate, form.inputs, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
+        concurrency_id="model",
+    )  # fmt: skip
+    words = panels.note("Cancelled: what was revealed until then is shown.")
+    cancel.click(lambda: words, None, status, cancels=[begun, running], **QUIET)
+    for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
+        button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
+    for field in form.inputs:
+        field.change(show, form.inputs, [address], **QUIET, queue=False, show_progress="hidden")
+    return Tab(form, show, [address])
+
+
+def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
+    named = {"order": (list(ORDERS), order), "size": ([*SIZES, *_REACTIVE], size)}
+    for part, (choices, value) in named.items():
+        with gr.Column(min_width=120):
+            # A comb of so many segments, or another threshold, can be typed.
+            field = gr.Dropdown(
+                choices, value=value, label=f"{side.capitalize()} {part}", allow_custom_value=True,
+                elem_id=f"watch-{side}-{part}",
+            )  # fmt: skip
+            form.add(f"{side} {part}", field, links.words)
+    with gr.Column(min_width=90):
+        form.add(f"{side} steps", gr.Number(steps, label=f"{side.capitalize()} steps", step=1), links.whole)

@@ -1,0 +1,50 @@
+"""`unmask explore`: the page on which a schedule can be seen working."""
+
+import importlib.util
+from pathlib import Path
+
+import click
+
+from unmask import check, models
+from unmask.cli import model as shared
+from unmask.cli import options
+from unmask.cli.output import terminal
+
+
+@click.command()
+@shared.source
+@click.option("--calibration", "file", type=options.FILE, metavar="FILE", help="What `unmask calibrate` wrote.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option("--port", type=options.INTEGER, metavar="N", help="Port; the first free one from 7860 on by default.")
+@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
+def explore(source: shared.Source, file: Path | None, host: str, port: int | None, no_browser: bool) -> None:
+    """Explore schedules on a local web page.
+
+    Four tabs: size schedules and their guarantees; their error on known distributions; the model at work under two
+    schedules side by side; and what a calibration says of your model. The page asks no other host for anything, and is
+    to be seen from this machine only, unless --host says otherwise.
+
+    \b
+    Examples:
+      unmask explore
+      unmask explore --model my-run --calibration calibration.json
+      unmask explore --no-browser --port 7860
+    """
+    if importlib.util.find_spec("gradio") is None:
+        raise ModuleNotFoundError('This needs gradio, which is not installed. Run: pip install "unmask[app]"')
+    if port is not None:
+        check.integer("port", port, least=1, most=65535)
+    kept = None if file is None else shared.read_calibration(file)
+    screen = terminal(stderr=True)
+    with screen.status("Preparing the page"):
+        model = source.load_for(None, kept)
+        if kept is not None and file is not None:
+            shared.check_calibration(kept, file, model)
+        calibration = kept or models.calibration_of(model)
+        from unmask.app import page  # Gradio takes seconds to load
+
+        name = "nothing to show" if calibration is None else file.name if file else "the built-in model's"
+        built = page.build(model, calibration, name)
+        address = page.serve(built, host=host, port=port, browser=not no_browser, wait=False)
+    click.echo(f"Running on {address} (Ctrl+C ends it)")
+    built.block_thread()

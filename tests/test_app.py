@@ -1,0 +1,336 @@
+"""The explorer without a browser: what the page shows is what the library computes."""
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from unmask import evaluate, gauge, size
+from unmask.app import chart, laws, links, panels, tradeoffs
+from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, SIZES
+from unmask.distribution import Markov
+
+NAMES = list(SIZES)
+
+
+def test_a_law_is_that_of_its_schedule():
+    (law,) = laws.compare(64, 8, ["tc"]).laws
+    schedule = size.TC(8)
+    assert np.array_equal(law.mean_sizes, schedule.mean_sizes(64))
+    assert np.array_equal(law.cuts, schedule.cut_probabilities(64))
+    assert np.array_equal(law.overhang, schedule.overhang(64))
+    assert law.guarantees["tc"] == pytest.approx(schedule.coefficient(64))
+    assert law.guarantees["dtc"] == gauge.guarantee(schedule.overhang(64), gauge.dtc(64))
+
+
+@pytest.mark.parametrize(("length", "steps"), [(2, 1), (2, 2), (17, 5), (64, 64), (300, 7)])
+def test_no_schedule_guarantees_more_than_the_best_possible(length, steps):
+    view = laws.compare(length, steps, NAMES)
+    for law in view.laws:
+        assert law.mean_sizes.sum() == pytest.approx(length)
+        for key, least in view.least.items():
+            assert law.guarantees[key] >= least * (1 - 1e-9)
+
+
+def test_sizes_are_shown_in_one_order_whatever_was_clicked_first():
+    assert [law.name for law in laws.compare(16, 4, ["tc", "even"]).laws] == ["even", "tc"]
+
+
+@pytest.mark.parametrize(
+    ("length", "steps", "names", "sentence"),
+    [
+        (1, 1, ["even"], "Argument 'length' must be at least 2, not 1."),
+        (5000, 1, ["even"], "Argument 'length' must be at most 4096, not 5000."),
+        (8, 9, ["even"], "Argument 'steps' must be at most the length 8, not 9."),
+        (8, 0, ["even"], "Argument 'steps' must be at least 1, not 0."),
+        (8, None, ["even"], "Argument 'steps' must be an integer, not None."),
+        (8, 2, [], "Argument 'size' must name one schedule at least."),
+        (8, 2, ["evn"], "Did you mean 'even'?"),
+    ],
+)
+def test_a_bad_value_is_one_sentence(length, steps, names, sentence):
+    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+        laws.compare(length, steps, names)
+
+
+def test_the_downloads_hold_what_is_shown():
+    view = laws.compare(32, 4, ["even", "tc"])
+    record = json.loads(links.as_json(view.record()))
+    assert record["schedules"][1]["overhang"] == size.TC(4).overhang(32).tolist()
+    lines = links.as_csv(view.rows()).splitlines()
+    assert lines[0] == "size,quantity,index,value"
+    assert len(lines) == 1 + 2 * (4 + 31 + 31 + 4)
+    assert "even,mean_size,1,8.0" in lines
+
+
+def last(family, values, names):
+    *_, shown = tradeoffs.compare(family, values, names)
+    return shown
+
+
+MARKOV = {"length": 64, "alphabet": 2, "stay": 0.9}
+
+
+def test_errors_are_the_exact_expected_kl():
+    curve = Markov.sticky(2, 0.9, 64).curve()
+    for each in last("markov", MARKOV, ["even", "minimax-tc", "optimal"]).errors:
+        families = {"even": size.Even, "minimax-tc": lambda steps: size.Minimax(steps, gauge.tc)}
+        families["optimal"] = lambda steps: size.Optimal(steps, curve)
+        assert each.kl == pytest.approx(evaluate.tradeoff(families[each.name], curve, each.steps))
+        assert each.steps[-1] == 64
+        assert abs(each.kl[-1]) < 1e-9
+
+
+@pytest.mark.parametrize("family", list(DISTRIBUTIONS))
+def test_no_error_is_above_its_promise(family):
+    values = {"length": 16, "dimension": 12, "alphabet": 16, "stay": 0.8, "bias": 0.2}
+    values["alphabet"] = 2 if family in ("parity", "linear", "markov") else 16
+    for each in last(family, values, ALL_SIZES).errors:
+        known = np.isfinite(each.bound)
+        assert np.all(each.kl[known] <= each.bound[known] * (1 + 1e-9) + 1e-9), each.name
+
+
+def test_schedules_arrive_one_by_one():
+    counts = [(len(shown.errors), shown.wanted) for shown in tradeoffs.compare("markov", MARKOV, ["even", "tc"])]
+    assert counts == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("family", "values", "sentence"),
+    [
+        ("markov", {**MARKOV, "stay": 1.5}, "stay"),
+        ("markov", {**MARKOV, "stay": ""}, "Distribution 'markov' needs --stay as well."),
+        ("markov", {**MARKOV, "length": 9999}, "Argument 'length' must be at most 2048, not 9999."),
+        ("reed-solomon", {"length": 8, "dimension": 9, "alphabet": 8}, "dimension"),
+        ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "--estimate-curve"),
+        ("mixture", {"length": 8, "bias": -1}, "bias"),
+    ],
+)
+def test_a_bad_parameter_is_one_sentence(family, values, sentence):
+    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+        last(family, values, ["even"])
+
+
+def test_an_estimated_curve_says_so():
+    values = {"length": 64, "dimension": 60, "alphabet": 2, "draws": 8, "seed": 1}
+    shown = panels.errors(last("linear", values, ["even"]))
+    assert "The curve is estimated from 8 draws" in shown
+
+
+# Pictures
+
+
+def parsed(html):
+    return ET.fromstring(f"<page>{html}</page>")
+
+
+def assert_described(page):
+    """Every picture has a name and a sentence with numbers, and refers to both."""
+    words = {node.get("id"): "".join(node.itertext()) for node in page.iter() if node.get("id")}
+    pictures = [node for node in page.iter("svg") if node.get("role") == "img"]
+    assert pictures
+    for picture in pictures:
+        assert words[picture.get("aria-labelledby")]
+        sentence = words[picture.get("aria-describedby")]
+        assert sentence.endswith(".")
+        assert re.search(r"\d", sentence)
+    assert len(words) == len([node for node in page.iter() if node.get("id")])
+
+
+@pytest.mark.parametrize(("length", "steps"), [(2, 1), (3, 3), (256, 16), (4096, 512)])
+def test_schedules_are_well_formed_pictures_with_sentences(length, steps):
+    page = parsed(panels.schedules(laws.compare(length, steps, NAMES), "min"))
+    assert_described(page)
+    assert len(list(page.iter("figure"))) == 3
+    for path in page.iter("path"):
+        assert "nan" not in path.get("d")
+        assert "inf" not in path.get("d")
+
+
+def test_the_table_of_guarantees_has_the_numbers_of_the_laws():
+    view = laws.compare(64, 8, ["even", "tc"])
+    cells = ["".join(cell.itertext()) for cell in parsed(panels.guarantees(view)).iter("td")]
+    assert cells[0] == f"{view.laws[0].guarantees['tc']:#.4g}"
+    assert float(cells[5]) == pytest.approx(size.TC(8).coefficient(64), rel=1e-3)
+
+
+def test_errors_are_well_formed_pictures_with_sentences():
+    shown = last("parity", {"length": 16}, ["even", "tc", "log-linear"])
+    page = parsed(panels.errors(shown))
+    assert_described(page)
+
+
+def test_words_from_outside_cannot_become_markup():
+    line = chart.Line("<b>", np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)
+    shown = chart.html(chart.Chart("key", "<i>", "a < b", "x", "<u>", [line]))
+    assert "<i>" not in shown
+    assert "<u>" not in shown
+    assert "&lt;b&gt;" in shown
+
+
+def test_thinning_keeps_the_peaks_and_the_ends():
+    rng = np.random.default_rng(0)
+    y = rng.random(10_000)
+    x, kept = chart.thinned(np.arange(10_000), y)
+    assert len(x) < 500
+    assert (x[0], x[-1]) == (0, 9999)
+    assert (kept.min(), kept.max()) == (y.min(), y.max())
+    assert np.all(np.diff(x) > 0)
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("values", [[1.0], [0.5, 0.5], [1e-8, 1e8], [3.0, 3.1], [1.0, 1000.0]])
+def test_axes_have_a_few_ticks_within_reach(values, logarithmic):
+    axis = chart._Axis.of(np.array(values), logarithmic)
+    assert 1 <= len(axis.ticks) <= 11
+    assert all(-1e-9 <= place <= 1 + 1e-9 for place, _ in axis.ticks)
+
+
+# Links
+
+
+TABS = {
+    "schedules": {"length": links.whole, "size": links.some_of(NAMES)},
+    "watch": {"text": links.words, "left order": links.words, "seed": links.whole},
+}
+
+
+def test_a_link_brings_the_view_back():
+    from urllib.parse import parse_qsl
+
+    values = {"text": "the ____ & <b> of é", "left order": "comb-16", "seed": 7}
+    address = links.link("watch", values)
+    assert links.read(dict(parse_qsl(address[1:])), TABS) == links.Reading("watch", values, ())
+
+
+def test_what_is_wrong_with_a_link_is_left_out_with_a_sentence():
+    reading = links.read({"tab": "schedules", "length": "abc", "size": "even,evn"}, TABS)
+    assert reading.values == {}
+    assert len(reading.problems) == 2
+    assert "Argument 'length' must be an integer, not 'abc'." in reading.problems[0]
+    assert links.read({"tab": "nowhere"}, TABS).tab == "schedules"
+
+
+# Models
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("torch")
+    from unmask import models
+
+    return models.load("builtin")
+
+
+def test_both_sides_are_what_the_sampler_does(model):
+    from unmask import order
+    from unmask.app import runs
+    from unmask.sample import Sampler
+    from unmask.schedule import Schedule
+
+    text = "the ____ of the ____ was"
+    choices = (runs.Choice("comb", "even", 3), runs.Choice("entropy", "threshold:0.5", 3))
+    frames = list(runs.watch(model, text, choices, seed=5))
+    left, right = frames[-1]
+    start = model.codec.prompt(text, model.predictor.mask)
+    import torch
+
+    trace = Sampler(model.predictor, Schedule(size.Even(3), order.Comb())).run(torch.tensor([start]), rng=[5])
+    assert "".join(left.pieces) == model.codec.decode(trace.tokens[0].tolist())
+    assert left.revealed == tuple(trace.revealed[0].tolist())
+    assert left.sizes == tuple(trace.sizes[0].tolist())
+    assert left.nll[-1] == pytest.approx(float(trace.nll[0]))
+    assert left.finished
+    assert right.finished
+    assert (left.planned, right.planned) == (3, None)
+    # The first frame shows the text as it was typed, and no step undoes another.
+    assert frames[0][0].steps == 0
+    assert "".join(piece or "_" for piece in frames[0][0].pieces) == text
+    assert all(later.steps >= earlier.steps for (earlier, _), (later, _) in pairwise(frames))
+    page = parsed(panels.watched(frames[-1]))
+    sections = list(page.iter("section"))
+    assert len(sections) == 2
+    words = "".join(sections[0].find("p[@class='count']").itertext())
+    bits = left.nll[-1] / 8 / math.log(2)
+    assert words == f"3 evaluations · 8 tokens · −log p = {left.nll[-1]:.1f} nats ({bits:.3f} bits per token)"
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "sentence"),
+    [
+        ("THE", ("comb", "even", 3), "has 'T' at character 0"),
+        ("the", ("comb", "even", 3), "must have something to fill"),
+        ("_", ("combb", "even", 3), "Argument 'left order' must be a known name"),
+        ("_", ("comb", "threshold:x", 3), "Argument 'left threshold' must be a number"),
+        ("_", ("comb", "even", 0), "Argument 'left steps' must be at least 1, not 0."),
+    ],
+)
+def test_a_bad_text_or_schedule_is_refused_before_the_model_runs(model, text, left, sentence):
+    from unmask.app import runs
+
+    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+        next(runs.watch(model, text, (runs.Choice(*left), runs.Choice("random", "even", 1)), seed=0))
+
+
+def test_a_report_is_the_advice_of_the_command_line(model):
+    from unmask import models
+    from unmask.advise import advise
+    from unmask.app import measured
+    from unmask.cli.advise import sentences
+
+    calibration = models.calibration_of(model)
+    report = measured.report(calibration, 0.05, None)
+    wanted = advise(calibration, target=0.05)
+    assert report.words == tuple(sentences(wanted, calibration.length, 0.05))
+    assert report.record() == wanted.plan.schedule.to_json()
+    assert report.sizes.sum() == calibration.length
+    (random,) = (each for each in report.losses if each.name == "random")
+    assert random.loss * math.log(2) == pytest.approx(calibration.losses["random"].curve().loss)
+    page = parsed(panels.report(report))
+    assert_described(page)
+    assert len(list(page.iter("figure"))) == 3
+
+
+def test_a_file_that_is_no_calibration_is_refused_by_its_own_name(tmp_path):
+    pytest.importorskip("torch")
+    from unmask.app import measured
+
+    file = tmp_path / "notes.json"
+    for content in ("no JSON", "[]", '{"schema": 1, "losses": {}, "length": 4, "model": "", "texts": 2}'):
+        file.write_text(content)
+        with pytest.raises(ValueError, match="Argument 'file'") as caught:
+            measured.read(str(file))
+        assert str(tmp_path) not in str(caught.value)
+
+
+def test_without_gradio_one_sentence_names_the_extra(monkeypatch):
+    pytest.importorskip("torch")
+    from click.testing import CliRunner
+
+    from unmask.cli import explore, main
+
+    monkeypatch.setattr(explore.importlib.util, "find_spec", lambda name: None)
+    result = CliRunner().invoke(main, ["explore", "--no-browser"])
+    assert result.exit_code == 2
+    assert 'pip install "unmask[app]"' in result.output
+
+
+def test_a_sentence_finds_its_field():
+    gr = pytest.importorskip("gradio", reason="the page needs gradio: pip install 'unmask[app]'")
+    from unmask.app.fields import Form
+
+    with gr.Blocks():
+        form = Form("tab", aliases={"estimate-curve": "draws"})
+        form.add("steps", gr.Number(), links.whole)
+        form.add("draws", gr.Number(), links.whole)
+        form.finish()
+    answers = form.answers(ValueError("Argument 'steps' must be at least 1, not 0."))
+    assert answers == ['<p role="alert">Steps must be at least 1, not 0.</p>', "", ""]
+    answers = form.answers(ValueError("Out of reach. With --estimate-curve DRAWS it is estimated."))
+    assert answers == ["", '<p role="alert">Out of reach. With &#x27;draws&#x27; it is estimated.</p>', ""]
+    assert form.answers(ValueError("Something else."))[2] == '<p role="alert">Something else.</p>'
+    assert form.answers() == ["", "", ""]

@@ -1,0 +1,419 @@
+"""The explorer in a real browser, used as a person would: Debian's Chromium, driven by Playwright."""
+
+import asyncio
+import importlib.util
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+for package in ("torch", "gradio", "playwright", "PIL"):
+    pytest.importorskip(package, reason=f"the tests of the page need {package}: pip install 'unmask[app,dev]'")
+if not CHROMIUM.exists():
+    pytest.skip(f"the tests of the page need {CHROMIUM}: apt-get install chromium", allow_module_level=True)
+
+# One server and one browser for all of them.
+pytestmark = pytest.mark.xdist_group("browser")
+
+from playwright.sync_api import expect, sync_playwright  # noqa: E402
+
+SIZES = {
+    "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
+}
+# When a tab is ready to be looked at.
+READY = {
+    "schedules": "#overhang-words",
+    "distributions": "#expected-kl-in-nats-caption",
+    "watch": "#watch-generate",
+    "model": "#costs-words",
+}
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    from unmask import models
+
+    return models.calibration_of(models.load("builtin"))
+
+
+@pytest.fixture(scope="module")
+def address(calibration):
+    from unmask import models
+    from unmask.app import page
+
+    built = page.build(models.load("builtin"), calibration, "the built-in model's")
+    yield page.serve(built, host="127.0.0.1", port=None, browser=False, wait=False)
+    built.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Opens pages; at the end no console may have complained, and no other host may have been asked."""
+    expect.set_options(timeout=30_000)
+    contexts, asked, said = [], [], []
+
+    def opened(query="", look="light"):
+        context = browser.new_context(**SIZES[look], accept_downloads=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: message.type == "error" and said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(address + query)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+    foreign = [url for url in asked if not url.startswith((address, "data:", "blob:"))]
+    assert foreign == []
+    assert asked
+
+
+def slider(page, label):
+    return page.get_by_role("slider", name=f"range slider for {label}").locator("visible=true")
+
+
+def number(page, label):
+    return page.get_by_role("spinbutton", name=label).locator("visible=true")
+
+
+def picture(page):
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB")).astype(int)
+
+
+def test_the_schedules_follow_the_sliders_and_boxes(visit):
+    page = visit()
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    slider(page, "Steps").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 17 steps")
+    page.get_by_label("logit").check()
+    expect(page.locator("#schedules-view table")).to_contain_text("logit")
+    page.get_by_label("min(TC, DTC)").check()
+    expect(page.locator("#overhang-words")).to_contain_text("best guarantee for min(TC, DTC)")
+    assert page.locator("#schedules-view svg[role=img]").count() == 3
+
+
+def test_a_bad_value_is_answered_next_to_its_field_and_the_view_stays(visit):
+    page = visit()
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    number(page, "Length").fill("8")
+    problem = page.locator("#schedules-steps-problem")
+    expect(problem).to_have_text("Steps must be at most the length 8, not 16. Every step reveals at least one token.")
+    box, field = problem.bounding_box(), number(page, "Steps").bounding_box()
+    assert 0 < box["y"] - field["y"] < 120
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    assert page.locator(".toast-wrap .toast-body").count() == 0
+    number(page, "Length").fill("64")
+    expect(problem).to_be_hidden()
+    number(page, "Steps").fill("0")
+    expect(problem).to_have_text("Steps must be at least 1, not 0.")
+    for name in ("even", "cosine", "tc", "dtc", "minimax-min"):
+        page.locator("#schedules-size").get_by_label(name, exact=True).uncheck()
+    number(page, "Steps").fill("4")
+    expect(page.locator("#schedules-size-problem")).to_contain_text("Size must name one schedule at least.")
+    assert page.locator(".toast-body").count() == 0
+
+
+def test_a_link_reproduces_the_view(visit):
+    page = visit()
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    number(page, "Length").fill("100")
+    number(page, "Steps").fill("9")
+    page.locator("#schedules-size").get_by_label("dtc", exact=True).uncheck()
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 9 steps")
+    expect(page.locator("#schedules-view table")).not_to_contain_text("0 dtc")
+    anchor = page.locator("#schedules-link a")
+    expect(anchor).to_have_attribute(
+        "href", "?tab=schedules&length=100&steps=9&size=even,cosine,tc,minimax-min&gauge=tc"
+    )
+    words = page.locator("#overhang-words").inner_text()
+    other = visit(anchor.get_attribute("href"))
+    expect(other.locator("#overhang-words")).to_have_text(words)
+
+
+def test_a_link_that_is_wrong_says_so_and_the_page_works(visit):
+    page = visit("?tab=schedules&length=abc&size=evn&steps=8")
+    expect(page.locator("#notice")).to_contain_text("must be an integer, not 'abc'")
+    expect(page.locator("#notice")).to_contain_text("Did you mean 'even'?")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 8 steps")
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_the_schedules_are_saved(visit, kind):
+    page = visit("?tab=schedules&length=32&steps=4&size=even")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 4 steps")
+    with page.expect_download() as waiting:
+        page.locator("#schedules-" + kind).click()
+    text = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert waiting.value.suggested_filename == f"schedules.{kind}"
+    if kind == "json":
+        assert json.loads(text)["schedules"][0]["mean_sizes"] == [8.0] * 4
+    else:
+        assert "even,mean_size,1,8.0" in text
+
+
+def test_distributions_change_with_the_family(visit):
+    page = visit("?tab=distributions")
+    expect(page.locator("#distributions-view")).to_contain_text("markov, length 256, alphabet 2, stay 0.9")
+    expect(number(page, "Stay")).to_be_visible()
+    family = page.locator("#distributions-family input")
+    family.click()
+    page.get_by_role("option", name="mixture").click()
+    expect(page.locator("#distributions-view")).to_contain_text("mixture, length 256, bias 0.1")
+    expect(number(page, "Stay")).to_be_hidden()
+    number(page, "Bias").fill("2")
+    expect(page.locator("#distributions-bias-problem")).to_have_text("Bias must be between 0 and 1, not 2.")
+    number(page, "Bias").fill("0.3")
+    expect(page.locator("#distributions-view")).to_contain_text("bias 0.3")
+    expect(page.locator("#errors-words")).to_contain_text("Expected KL with 16 steps")
+    assert page.locator(".toast-body").count() == 0
+    other = visit(page.locator("#distributions-link a").get_attribute("href"))
+    expect(other.locator("#distributions-view")).to_contain_text("mixture, length 256, bias 0.3")
+    expect(number(other, "Bias")).to_be_visible()
+    expect(number(other, "Stay")).to_be_hidden()
+
+
+def test_what_is_out_of_reach_says_what_to_do(visit):
+    page = visit("?tab=distributions&family=linear&length=64&dimension=60&alphabet=2&size=even&draws=0")
+    expect(page.locator("#distributions-draws-problem")).to_contain_text("With 'draws' it is estimated.")
+    number(page, "Draws").fill("8")
+    expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
+
+
+def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit):
+    from unmask.app import tradeoffs
+    from unmask.cli.names import ALL_SIZES
+
+    tradeoffs.errors.cache_clear()
+    page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))
+    expect(page.locator("#distributions-status progress")).to_be_visible()
+    page.locator("#distributions-cancel").click()
+    expect(page.locator("#distributions-status")).to_have_text("Cancelled: what was computed until then is shown.")
+    page.wait_for_timeout(1500)
+    expect(page.locator("#distributions-status")).to_contain_text("Cancelled")
+    assert "square-root" not in page.locator("#distributions-view").inner_text()
+
+
+def counts(page):
+    return page.locator("#watch-runs .count").all_inner_texts()
+
+
+def test_two_schedules_fill_one_text_and_can_be_played(visit):
+    page = visit("?tab=watch")
+    page.locator("#watch-text textarea").fill("the ____ of the ____ was ____")
+    number(page, "Left steps").fill("4")
+    number(page, "Right steps").fill("6")
+    page.locator("#watch-generate").click()
+    left, right = (page.locator("#watch-runs section").nth(side) for side in (0, 1))
+    expect(left).to_have_attribute("data-finished", "1")
+    expect(right).to_have_attribute("data-finished", "1")
+    expect(right.locator(".count")).to_contain_text("6 evaluations · 12 tokens", timeout=60_000)
+    expect(left.locator(".count")).to_contain_text("4 evaluations · 12 tokens")
+    assert "_" not in left.locator(".text").inner_text()
+    assert left.locator(".given").count() == right.locator(".given").count() == 17
+    # A step back hides the newest tokens and marks those before.
+    page.locator("#watch-back").click()
+    expect(right.locator(".count")).to_contain_text("5 evaluations · 10 tokens")
+    assert right.locator(".open").count() == 2
+    assert right.locator(".new").count() == 2
+    page.locator("#watch-step").click()
+    expect(right.locator(".count")).to_contain_text("6 evaluations · 12 tokens")
+    # Play begins again, and pauses where it is told to.
+    play = page.locator("#watch-play")
+    play.focus()
+    page.keyboard.press("Enter")
+    expect(play).to_have_text("Pause")
+    expect(right.locator(".count")).to_contain_text("2 evaluations")
+    page.keyboard.press("Enter")
+    expect(play).to_have_text("Play")
+    stopped = counts(page)
+    page.wait_for_timeout(700)
+    assert counts(page) == stopped
+    assert "6 evaluations" not in stopped[1]
+
+
+def test_the_same_seed_writes_the_same_text(visit):
+    texts = []
+    for _ in range(2):
+        page = visit("?tab=watch&text=the+____+of&seed=11&left+steps=2&right+steps=4")
+        expect(page.locator("#watch-text textarea")).to_have_value("the ____ of")
+        page.locator("#watch-generate").click()
+        expect(page.locator("#watch-runs section").nth(1).locator(".count")).to_contain_text("4 evaluations")
+        texts.append(page.locator("#watch-runs .text").all_inner_texts())
+    assert texts[0] == texts[1]
+
+
+def test_a_bad_text_is_answered_next_to_it(visit):
+    page = visit("?tab=watch")
+    page.locator("#watch-text textarea").fill("The ____")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 0")
+    page.locator("#watch-text textarea").fill("the ____")
+    number(page, "Left steps").fill("0")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-left-steps-problem")).to_have_text("Left steps must be at least 1, not 0.")
+    assert page.locator(".toast-body").count() == 0
+
+
+def test_generation_can_be_cancelled(visit):
+    page = visit("?tab=watch&left+steps=256&right+steps=256")
+    expect(number(page, "Left steps")).to_have_value("256")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-status progress")).to_be_visible()
+    expect(page.locator("#watch-status")).to_contain_text("of 256")
+    page.locator("#watch-cancel").click()
+    expect(page.locator("#watch-status")).to_contain_text("Cancelled")
+    page.wait_for_timeout(1500)
+    taken = page.locator("#watch-runs section").first.get_attribute("data-taken")
+    page.wait_for_timeout(1000)
+    assert page.locator("#watch-runs section").first.get_attribute("data-taken") == taken
+    assert int(taken) < 256
+
+
+def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp_path):
+    from unmask.advise import advise
+    from unmask.schedule import Schedule
+
+    page = visit("?tab=model")
+    expect(page.locator("#model-view .advice")).to_contain_text("Take 16 steps")
+    number(page, "Steps").fill("8")
+    expect(page.locator("#model-view .advice")).to_contain_text("Take 8 steps")
+    with page.expect_download() as waiting:
+        page.locator("#model-json").click()
+    saved = Schedule.load(waiting.value.path())
+    assert saved.to_json() == advise(calibration, target=0.05, steps=8).plan.schedule.to_json()
+    # A file with fewer orders gives other advice.
+    record = calibration.to_json()
+    record["losses"] = {"random": record["losses"]["random"]}
+    (tmp_path / "mine.json").write_text(json.dumps(record))
+    page.locator("#model-file input[type=file]").set_input_files(tmp_path / "mine.json")
+    expect(page.locator("#model-view .advice")).to_contain_text("random order")
+    (tmp_path / "broken.json").write_text("[]")
+    page.locator(
+        "#model-file button[aria-label='Clear'], #model-file button[aria-label='Remove this file']"
+    ).first.click()
+    page.locator("#model-file input[type=file]").set_input_files(tmp_path / "broken.json")
+    expect(page.locator("#model-file-problem")).to_contain_text("must be a calibration written by this version")
+    number(page, "Target").fill("-1")
+    assert page.locator(".toast-body").count() == 0
+
+
+@pytest.mark.parametrize("look", list(SIZES))
+@pytest.mark.parametrize("tab", list(READY))
+def test_every_tab_looks_right(visit, tab, look, tmp_path):
+    """Not blank, nothing beyond the edges, text that stands out from its ground."""
+    page = visit(f"?tab={tab}", look)
+    expect(page.locator(READY[tab])).to_be_visible()
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[look]["viewport"]["width"]
+    seen = picture(page)
+    ground = seen[2, 2].sum() / 3
+    assert ground < 60 if look == "dark" else ground > 240
+    assert 0.01 < np.mean(np.abs(seen - seen[2, 2]).sum(axis=2) > 60) < 0.6
+    # WCAG asks for a ratio of 4.5 between text and ground.
+    poor = page.evaluate(CONTRAST, ground)
+    assert poor == []
+    shown = page.locator("svg[role=img]").locator("visible=true")
+    for figure in shown.all():
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert page.locator(f"#{figure.get_attribute(name)}").inner_text()
+
+
+CONTRAST = """
+(ground) => {
+  const bright = (rgb) => {
+    const part = rgb.map((value) => value / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const back = bright([ground, ground, ground]);
+  return [...document.querySelectorAll(".chart *, .table *, .facts, .runs .count, .advice, .link a, h1")]
+    .filter((node) => node.offsetParent && node.children.length === 0 && node.textContent.trim())
+    .map((node) => [node.textContent.slice(0, 30), getComputedStyle(node).color.match(/[\\d.]+/g)])
+    .map(([text, colour]) => [text, bright(colour.slice(0, 3).map(Number))])
+    .map(([text, front]) => [text, (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05)])
+    .filter(([, ratio]) => ratio < 4.5);
+}
+"""
+
+
+def test_everything_can_be_reached_by_keyboard(visit):
+    page = visit("?tab=schedules&size=even&length=32&steps=4")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 4 steps")
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                "(document.activeElement.ariaLabel || document.activeElement.textContent || "
+                "document.activeElement.type || '').trim()"
+            )
+        )
+    for wanted in ("Download JSON", "Download CSV", "Link to this view", "Guarantees"):
+        assert wanted in reached
+    assert any("Steps" in each for each in reached)
+    page.get_by_role("tab", name="Schedules").focus()
+    page.keyboard.press("Tab")
+    page.get_by_role("tab", name="Your model").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#model-view .advice")).to_be_visible()
+
+
+def test_a_slider_is_answered_in_time_and_ten_tabs_do_not_break_it(address):
+    """300 ms is what is asked of a quiet machine (benchmarks/page.py); here others may be at work too."""
+    place = Path(__file__).parent.parent / "benchmarks" / "page.py"
+    spec = importlib.util.spec_from_file_location("page_benchmark", place)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    # Playwright's other half must not meet the loop of the first.
+    import concurrent.futures
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        alone, together = pool.submit(lambda: asyncio.run(benchmark.measured(address, moves=5))).result()
+    assert np.median(alone) < 1000
+    assert len(together) == 50
+
+
+def test_the_server_listens_to_this_machine_only(address):
+    assert address.startswith("http://127.0.0.1:")
+
+
+def test_the_command_serves_the_page_and_says_where():
+    import re
+    import signal
+    import subprocess
+    import urllib.request
+
+    command = [sys.executable, "-m", "unmask.cli", "explore", "--no-browser"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    try:
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        assert found, line + process.stderr.read()
+        with urllib.request.urlopen(found[0]) as answer:
+            assert b"unmask: explore schedules" in answer.read()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
