@@ -51,14 +51,15 @@ async def moved(page, values):
 
 
 async def measured(address, moves=20, tabs=10):
-    """Milliseconds of every move: of one page, and of several at the same time."""
+    """Milliseconds of every move: of one page, and of several that are moved without a pause at the same time."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await opened(browser, address)
+        await page.wait_for_timeout(2000)  # the other tabs of the first page are computed once
         await moved(page, range(STEPS - 3, STEPS))
-        alone = await moved(page, range(STEPS, STEPS - moves, -1))
+        alone = await moved(page, range(STEPS - 4, STEPS - 4 - 2 * moves, -1))
         pages = [page, *[await opened(browser, address) for _ in range(tabs - 1)]]
         # Every tab visits places of its own.
         ways = [range(STEPS + 1 + place * moves, STEPS + 1 + (place + 1) * moves) for place in range(tabs)]

@@ -7,6 +7,6 @@ wired in the last ones:
     chart, panels                       how it looks: HTML and SVG, with a sentence for every plot
     links, fields, tabs, page           the page itself; only these import Gradio
 
-Pictures are small SVGs of our own: one is written in about a millisecond and follows the page's width and colours,
-where a figure of a plotting library takes a tenth of a second or a script of megabytes.
+Pictures are small SVGs of our own: one is written in a few milliseconds and follows the page's width and colours, where
+matplotlib takes 56 ms and plotly a script of 4.6 MB.
 """

@@ -27,7 +27,7 @@ def whole(name: str, text: str) -> int:
 
 def real(name: str, text: str) -> float:
     """A number of a link."""
-    return check.real(name, text[:40])
+    return check.spelled(name, text[:40])
 
 
 def words(name: str, text: str) -> str:
