@@ -73,8 +73,9 @@ def build() -> Tab:
     parameters = [form.fields[name] for name in _PARAMETERS]
     changed = family.input(_typical, family, [length, *parameters, draws], **QUIET, show_progress="hidden")
     shown.append(changed.then(show, form.inputs, outputs, **running))
-    cancel.click(
-        lambda: panels.note("Cancelled: what was computed until then is shown."), None, status, cancels=shown, **QUIET
+    # Said once nothing more can come: what is under way would write over it.
+    cancel.click(None, None, None, cancels=shown, **QUIET).then(
+        lambda: panels.note("Cancelled: what was computed until then is shown."), None, status, **QUIET
     )
     # A link may name another family, whose parameters must then be seen.
     family.change(_visible, family, parameters, **QUIET, show_progress="hidden")

@@ -55,7 +55,9 @@ def build(calibration: Calibration | None, name: str) -> Tab:
     }  # fmt: skip
     shown: list[Any] = [file.change(show, form.inputs, outputs, **running)]
     shown += [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not file]
-    cancel.click(lambda: panels.note("Cancelled."), None, status, cancels=shown, **QUIET)
+    cancel.click(None, None, None, cancels=shown, **QUIET).then(
+        lambda: panels.note("Cancelled."), None, status, **QUIET
+    )
     return Tab(form, show, outputs, cancel)
 
 
