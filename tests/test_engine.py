@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -247,7 +248,8 @@ def test_parquet_holds_what_json_lines_hold(place, tmp_path):
     with pytest.raises(Exception, match="object"):
         write_rows([{"a": object()}], tmp_path / "bad.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl", "texts.parquet"]
-    check_rows(tmp_path / "anything")
+    with pytest.raises(ValueError, match=r"Argument 'output' must end in .csv or .jsonl, not 'rows.json'"):
+        check_rows(tmp_path / "rows.json", (".csv", ".jsonl"))
 
 
 def test_the_rows_of_expect_are_those_it_prints(tmp_path):
@@ -335,6 +337,16 @@ def test_errors_of_a_worker_are_raised_here_as_they_were(ray, predictor):
         with pytest.raises(ValueError, match="Argument 'tokens' must hold token ids from 0 to 5"):
             replay(predictor, SCHEDULES[0], wrong, rng=list(range(COUNT)), engine=engine)
         assert engine.map(lambda shard, report: shard, [1, 2]) == [1, 2]
+
+
+def test_code_that_came_with_a_model_travels_with_the_work(ray, monkeypatch):
+    """Published LLaDA and Dream bring their own code, which no worker could import."""
+    module = ModuleType("transformers_modules")
+    exec("def double(shard, report):\n    return 2 * shard", vars(module))
+    monkeypatch.setitem(sys.modules, "transformers_modules", module)
+    with Ray(workers=1) as engine:
+        assert engine.map(module.double, [1, 2]) == [2, 4]
+    assert "transformers_modules" not in ray.cloudpickle.list_registry_pickle_by_value()
 
 
 def test_a_shard_that_kills_every_worker_is_given_up_in_a_sentence(ray):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -124,6 +125,12 @@ def test_mistakes_are_answered_in_one_sentence(tiny, options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared
         UnmaskLM(tiny, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_a_length_is_that_of_sequences_and_of_what_is_written(tiny):
+    lm = UnmaskLM(tiny, length=8)
+    assert (lm.model.length, lm.new) == (8, 4)
+    assert UnmaskLM(replace(tiny, window=10)).model.length == 10
 
 
 def test_a_continuation_longer_than_the_model_is_refused(tiny):

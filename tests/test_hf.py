@@ -201,6 +201,9 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     tiny.tokenizer(tmp_path, chat="[CLS]" + tiny.CHAT)
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
+    for message in ("the [MASK] cat", "the zebra"):
+        with pytest.raises(ValueError, match="must be a message in tokens of the model, without its mask token"):
+            model.codec.chat(message)
 
 
 def test_the_live_view_puts_blanks_between_words(model):
@@ -312,12 +315,14 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     assert (model.length, model.predictor.mask) == (20, MASK)
     assert isinstance(model.predictor, Shifted) == (kind == "dream")
     inner = model.predictor.predictor if kind == "dream" else model.predictor
-    assert isinstance(inner, Headed)
+    assert isinstance(inner, Suppressed)  # beginnings and the unknown; ends, padding and turns are drawn
+    assert inner.tokens == [1, 2]
+    assert isinstance(inner.predictor, Headed)
     tokens = torch.tensor([[5, 6, MASK, 9, MASK]])
     with torch.no_grad():
         logits = network(input_ids=tokens).logits[0]
         got = model.predictor(tokens, tokens == MASK, torch.tensor([2, 4])).logits()
-    logits[:, MASK] = -torch.inf
+    logits[:, [1, 2, MASK]] = -torch.inf
     assert torch.allclose(got, logits[[1, 3]] if kind == "dream" else logits[[2, 4]], atol=1e-5)
     assert model.codec.decode([5, 6, 15, 9]) == "the cat"  # a text is over after its end
     chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")

@@ -50,7 +50,7 @@ def transfer_counts(
             f"not {mask_index.dtype} of shape {tuple(mask_index.shape)}."
         )
     steps = check.integer("steps", steps, least=1)
-    design = size if isinstance(size, Blind) else size(steps)
+    design = size if isinstance(size, Blind) or not callable(size) else size(steps)
     if not isinstance(design, Blind):
         raise TypeError(
             f"Argument 'size' must make sizes that do not look at predictions from a number of steps, not {design!r}."

@@ -64,7 +64,9 @@ class UnmaskLM(LM):
         steps, order, size: The schedule in the words of the command line; 16, comb and even by default.
         schedule: The schedule itself or a file that holds it, in place of these three.
         seed: From which all seeds are made.
-        max_gen_toks: Tokens to generate where a task does not say; half the model's length by default.
+        length: Tokens of a sequence; all that the model takes by default, but no more than 256 for one of Hugging Face.
+        max_gen_toks: Tokens to generate where a task does not say; half of that length by default.
+        trust_remote_code, allow_pickle: As for `unmask.models.load`.
         batch_size: Sequences evaluated at once; 64 by default and for "auto". max_batch_size: Not used.
         device: cpu, cuda …; a GPU where there is one by default.
     """
@@ -77,14 +79,20 @@ class UnmaskLM(LM):
         size: str | None = None,
         schedule: Schedule | str | None = None,
         seed: int = 0,
+        length: int | None = None,
         max_gen_toks: int | None = None,
+        trust_remote_code: bool = False,
+        allow_pickle: bool = False,
         batch_size: int | str | None = None,
         max_batch_size: int | None = None,
         device: str | None = None,
     ):
         super().__init__()
         place = _place(device)
-        self.model = model if isinstance(model, models.Model) else models.load(str(model), device=place)
+        if not isinstance(model, models.Model):
+            allowed = {"trust_remote_code": bool(trust_remote_code), "allow_pickle": bool(allow_pickle)}
+            model = models.load(str(model), device=place, **allowed)
+        self.model = model.cut(length)
         self.schedule = _schedule(schedule, steps, order, size, self.model.length)
         self.seed = check.integer("seed", seed, least=0)
         most = self.model.length
@@ -248,7 +256,7 @@ def _schedule(
         size = "even" if size is None else str(size)
         if ":" not in size:
             check.known("size", size, [*SIZES, *(f"{name}:NUMBER" for name in REACTIVE)])
-        return build(order or "comb", size, 16 if steps is None else steps, length).schedule
+        return build(order or "comb", size, min(16, length) if steps is None else steps, length).schedule
     words = {"steps": steps, "order": order, "size": size}
     if named := [name for name, value in words.items() if value is not None]:
         raise ValueError(f"Argument 'schedule' must not go with '{named[0]}'. Give the schedule or its parts.")

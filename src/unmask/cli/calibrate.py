@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import shlex
 import time
 from collections.abc import Callable
 from functools import partial
@@ -116,7 +117,8 @@ def calibrate(
             )
     screen.print(table)
     screen.print(f"Written: {output}   ({seconds:.0f} s)", soft_wrap=True, markup=False)
-    screen.print(f"Next: unmask advise {source.words} --calibration {output} --target 0.05", soft_wrap=True)
+    line = f"Next: unmask advise {source.words} --calibration {shlex.quote(str(output))} --target 0.05"
+    screen.print(line, soft_wrap=True, markup=False)
 
 
 def measured(

@@ -101,7 +101,7 @@ def evaluate(
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
     if files and (bool(orders) != bool(sizes)):
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
-    check_rows(output)
+    check_rows(output, (".csv", ".jsonl", ".parquet"))
     check_place("figure", figure)
     if figure is not None:
         plot.require()

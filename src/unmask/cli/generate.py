@@ -213,7 +213,10 @@ def start_of(model: models.Model, prompt: str | None, length: int | None, chat: 
     wanted = length or (model.cut().length if prompt is None else len(tokens))
     tokens += [mask] * (wanted - len(tokens))
     if mask not in tokens:
-        raise ValueError("Argument 'prompt' must have something to fill, written as '_'. Or give a --length beyond it.")
+        raise ValueError(
+            "Argument 'prompt' must have something to fill, written as '_' or as the model's own mask token. "
+            "Or give a --length beyond it."
+        )
     return torch.tensor([tokens], device=model.device), 0
 
 

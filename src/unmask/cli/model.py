@@ -1,6 +1,7 @@
 """What the commands on models share: their options, and how their files are read."""
 
 import functools
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,7 @@ class Source:
     def words(self) -> str:
         """The options that name this model again."""
         allowed = " --trust-remote-code" if self.trust_remote_code else ""
-        return f"--model {self.name}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
+        return f"--model {shlex.quote(self.name)}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
 
 
 def source(command: Callable[..., None]) -> Callable[..., None]:

@@ -13,17 +13,17 @@ from unmask.cli.output import check_place
 Row = dict[str, Any]
 
 
-def check_rows(path: Path | None, kinds: Sequence[str] = ()) -> None:
+def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
     """Refuse, before any work, a file that cannot be written, or whose name does not say which kind it is.
 
     Arguments:
         path: The file, or None.
-        kinds: Endings to choose from; by default any, and what is not known is CSV.
+        kinds: Endings to choose from.
     """
     if path is None:
         return
     check_place("output", path)
-    if kinds and path.suffix not in kinds:
+    if path.suffix not in kinds:
         raise ValueError(f"Argument 'output' must end in {' or '.join(kinds)}, not '{path.name}'.")
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise ModuleNotFoundError(
@@ -32,9 +32,9 @@ def check_rows(path: Path | None, kinds: Sequence[str] = ()) -> None:
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write rows of the same columns, in the way the file's ending says; CSV where it says nothing."""
+    """Write rows of the same columns, in the way the file's ending says."""
     with replacing(path) as temporary:
-        _WRITERS.get(path.suffix, _csv)(rows, temporary)
+        _WRITERS[path.suffix](rows, temporary)
 
 
 def _jsonl(rows: Sequence[Row], path: Path) -> None:

@@ -14,7 +14,8 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -87,7 +88,8 @@ class Ray(Engine):
             runtime_env={"env_vars": _settings()},
         )
         # In a list, so that Ray hands a worker the place and not, with every shard, the thing itself.
-        place = [ray.put(ray.cloudpickle.dumps(work))]
+        with _foreign_code(ray):
+            place = [ray.put(ray.cloudpickle.dumps(work))]
 
         def run(shards: Sequence[S], progress: Progress) -> list[R]:
             results: dict[int, R] = {}
@@ -150,6 +152,20 @@ class Ray(Engine):
                 + ("Take the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.")
             )
         return self.workers or room
+
+
+@contextmanager
+def _foreign_code(ray: Any) -> Iterator[None]:
+    """Python code that came with a model exists in this process alone, so it travels with the work."""
+    module = sys.modules.get("transformers_modules")
+    if module is None:
+        yield
+        return
+    ray.cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        ray.cloudpickle.unregister_pickle_by_value(module)
 
 
 def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:

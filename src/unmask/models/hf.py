@@ -1,10 +1,10 @@
 """Models of Hugging Face: `hf:NAME` or `hf:FOLDER`.
 
 Any masked language model of `transformers` that comes with a tokenizer is a mask predictor: the tokenizer says which
-token is the mask, and which special tokens stand around a text. These are fixed, and no special token is ever drawn.
+token is the mask, and which special tokens stand around a text. These are fixed, and none is ever drawn.
 Diffusion language models have conventions of their own, known by the configuration's `model_type` or `architectures`:
 
-    LLaDA     mask from the configuration; the end of a text is drawn like any token
+    LLaDA     mask from the configuration; ends, padding and turns are drawn like any token, beginnings are not
     Dream     the same, and the output at position `i` predicts `i+1`
 
 Weights are read from safetensors, not from pickle files, and a model's own Python code does not run: either must be
@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Any
 
 from unmask.backend import torch
@@ -112,7 +113,12 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
     predictor: MaskPredictor = head.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
     unused = range(len(tokenizer), predictor.vocab)
-    never = {*unused, *(() if family.ended else tokenizer.all_special_ids)} - {mask}
+    special = set(tokenizer.all_special_ids)
+    if family.ended:
+        # Its texts end, are filled up and change turns with special tokens; none begins or is unknown in the middle.
+        starts = {tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.unk_token_id}
+        special = starts - {None, tokenizer.eos_token_id, tokenizer.pad_token_id}
+    never = {*unused, *special} - {mask}
     if never := sorted(token for token in never if token < predictor.vocab):
         predictor = Suppressed(predictor, never)
     if family.shifted:
@@ -142,12 +148,16 @@ def _quiet(transformers: Any) -> Iterator[None]:
     """No bars and notes while loading: what is wrong is said in a sentence of our own."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    hub = getLogger("huggingface_hub")  # it tells of every try to reach the hub
+    before = hub.level
+    hub.setLevel("ERROR")
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
+        hub.setLevel(before)
         if bars:
             logging.enable_progress_bar()
 

@@ -59,6 +59,8 @@ class Pretrained(Codec):
             return super().chat(message)
         turns = [{"role": "user", "content": message}]
         tokens = self._ids(self.inner.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        if not {self.mask, self.inner.unk_token_id}.isdisjoint(self._ids(message)):
+            raise ValueError("Argument 'prompt' must be a message in tokens of the model, without its mask token.")
         first = list(self.before)
         return tokens[len(first) :] if tokens[: len(first)] == first else tokens
 
