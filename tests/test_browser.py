@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -64,14 +65,14 @@ def browser():
 @pytest.fixture
 def visit(browser, address):
     """Opens pages; at the end no console may have complained, and no other host may have been asked."""
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=60_000)
     contexts, asked, said = [], [], []
 
     def opened(query="", look="light"):
         context = browser.new_context(**SIZES[look], accept_downloads=True)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(60_000)
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: message.type == "error" and said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -201,15 +202,21 @@ def test_what_is_out_of_reach_says_what_to_do(visit):
     expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
 
 
-def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit):
+def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
     from unmask.app import tradeoffs
     from unmask.cli.names import ALL_SIZES
 
-    tradeoffs.errors.cache_clear()
+    def slowly(*given):
+        time.sleep(0.5)
+        return quickly(*given)
+
+    quickly = tradeoffs.errors
+    monkeypatch.setattr(tradeoffs, "errors", slowly)
     page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))
     expect(page.locator("#distributions-status progress")).to_be_visible()
     page.locator("#distributions-cancel").click()
-    expect(page.locator("#distributions-status")).to_have_text("Cancelled: what was computed until then is shown.")
+    words = "Cancelled: what was computed until then is shown."
+    expect(page.locator("#distributions-status")).to_contain_text(words)
     page.wait_for_timeout(1500)
     expect(page.locator("#distributions-status")).to_contain_text("Cancelled")
     assert "square-root" not in page.locator("#distributions-view").inner_text()
@@ -276,7 +283,15 @@ def test_a_bad_text_is_answered_next_to_it(visit):
     assert page.locator(".toast-body").count() == 0
 
 
-def test_generation_can_be_cancelled(visit):
+def test_generation_can_be_cancelled(visit, monkeypatch):
+    from unmask.app import runs
+
+    def slowly(*given):
+        time.sleep(0.1)
+        return quickly(*given)
+
+    quickly = runs._run
+    monkeypatch.setattr(runs, "_run", slowly)
     page = visit("?tab=watch&left+steps=256&right+steps=256")
     expect(number(page, "Left steps")).to_have_value("256")
     page.locator("#watch-generate").click()

@@ -82,7 +82,8 @@ def build(model: models.Model) -> Tab:
         concurrency_id="model",
     )  # fmt: skip
     words = panels.note("Cancelled: what was revealed until then is shown.")
-    cancel.click(lambda: words, None, status, cancels=[begun, running], **QUIET)
+    # Said once nothing more can come, as in the other tabs.
+    cancel.click(None, None, None, cancels=[begun, running], **QUIET).then(lambda: words, None, status, **QUIET)
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
     for field in form.inputs:
