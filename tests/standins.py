@@ -99,8 +99,8 @@ CONTENTS = {
 }  # fmt: skip
 
 
-def adapter(monkeypatch, engine, name):
-    """The adapter of that name, imported with the stand-in in the place of its engine, and forgotten afterwards."""
+def adapter(monkeypatch, engine):
+    """The adapter of an engine, imported with the stand-in in its place, and forgotten afterwards."""
     for path, contents in CONTENTS.items():
         if path.split(".")[0] != engine:
             continue
@@ -114,7 +114,7 @@ def adapter(monkeypatch, engine, name):
             if end > 1:
                 setattr(sys.modules[".".join(parts[: end - 1])], parts[end - 1], module)
         vars(module).update({key: dict(value) if isinstance(value, dict) else value for key, value in contents.items()})
-    name = f"unmask.adapters.{name}"
+    name = f"unmask.adapters.{engine}"
     monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module(name)
     monkeypatch.setitem(sys.modules, name, module)

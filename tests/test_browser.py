@@ -202,16 +202,22 @@ def test_what_is_out_of_reach_says_what_to_do(visit):
     expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
 
 
+def slow_down(monkeypatch, module, name, seconds):
+    """Let a function of the page take so much longer: there is time to cancel it on a fast machine too."""
+    quickly = getattr(module, name)
+
+    def slowly(*given):
+        time.sleep(seconds)
+        return quickly(*given)
+
+    monkeypatch.setattr(module, name, slowly)
+
+
 def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
     from unmask.app import tradeoffs
     from unmask.cli.names import ALL_SIZES
 
-    def slowly(*given):
-        time.sleep(0.5)
-        return quickly(*given)
-
-    quickly = tradeoffs.errors
-    monkeypatch.setattr(tradeoffs, "errors", slowly)
+    slow_down(monkeypatch, tradeoffs, "errors", 0.5)
     page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))
     expect(page.locator("#distributions-status progress")).to_be_visible()
     page.locator("#distributions-cancel").click()
@@ -286,12 +292,7 @@ def test_a_bad_text_is_answered_next_to_it(visit):
 def test_generation_can_be_cancelled(visit, monkeypatch):
     from unmask.app import runs
 
-    def slowly(*given):
-        time.sleep(0.1)
-        return quickly(*given)
-
-    quickly = runs._run
-    monkeypatch.setattr(runs, "_run", slowly)
+    slow_down(monkeypatch, runs, "_run", 0.1)
     page = visit("?tab=watch&left+steps=256&right+steps=256")
     expect(number(page, "Left steps")).to_have_value("256")
     page.locator("#watch-generate").click()

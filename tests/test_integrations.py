@@ -39,7 +39,7 @@ def test_the_snippet_for_dream_runs():
 
 
 def test_the_snippet_for_sglang_makes_settings_that_the_algorithm_takes(monkeypatch):
-    module = adapter(monkeypatch, "sglang", "algorithm")
+    module = adapter(monkeypatch, "sglang")
     namespace = {}
     run("SGLang", namespace)
     config = SimpleNamespace(
@@ -49,7 +49,7 @@ def test_the_snippet_for_sglang_makes_settings_that_the_algorithm_takes(monkeypa
 
 
 def test_the_snippet_for_dllm_runs(monkeypatch):
-    adapter(monkeypatch, "dllm", "sampler")
+    adapter(monkeypatch, "dllm")
 
     class Model:
         device, config = torch.device("cpu"), SimpleNamespace(vocab_size=6)
@@ -63,10 +63,10 @@ def test_the_snippet_for_dllm_runs(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "engine", "name", "remedy"),
     [
-        ("scheduler", "diffusers", "diffusers 0.38 or later", 'Run: pip install "unmask[diffusers]"'),
+        ("diffusers", "diffusers", "diffusers 0.38 or later", 'Run: pip install "unmask[diffusers]"'),
         ("harness", "lm_eval.api.model", "lm-evaluation-harness", 'Run: pip install "unmask[harness]"'),
-        ("algorithm", "sglang", "SGLang", 'Run: pip install "unmask[sglang]"'),
-        ("sampler", "dllm", "dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."),
+        ("sglang", "sglang", "SGLang", 'Run: pip install "unmask[sglang]"'),
+        ("dllm", "dllm", "dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."),
     ],
 )
 def test_an_engine_that_is_missing_is_named_in_one_sentence(monkeypatch, module, engine, name, remedy):
@@ -91,7 +91,7 @@ def test_the_command_of_the_harness_says_the_same_without_a_traceback(monkeypatc
 
 def test_what_the_adapters_share_imports_no_engine():
     code = (
-        "import sys, unmask.adapters, unmask.adapters.hosted, unmask.adapters.counts, unmask.adapters.hook; "
+        "import sys, unmask.adapters, unmask.adapters.hosted, unmask.adapters.llada, unmask.adapters.dream; "
         "print([m for m in ('diffusers', 'transformers', 'lm_eval', 'sglang', 'dllm') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

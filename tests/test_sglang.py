@@ -27,7 +27,7 @@ SCHEDULES = [
 
 @pytest.fixture
 def module(monkeypatch):
-    return adapter(monkeypatch, "sglang", "algorithm")
+    return adapter(monkeypatch, "sglang")
 
 
 def algorithm(module, settings, fdfo=False):
@@ -108,7 +108,7 @@ def test_a_schedule_may_come_from_a_file(module, tmp_path):
 
 def test_the_package_declares_the_plugin():
     (found,) = entry_points(group="sglang.srt.plugins", name="unmask")
-    assert found.value == "unmask.adapters.algorithm:register"
+    assert found.value == "unmask.adapters.sglang:register"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ class Model:
 
 @pytest.fixture
 def module(monkeypatch):
-    return adapter(monkeypatch, "dllm", "sampler")
+    return adapter(monkeypatch, "dllm")
 
 
 def made(module):

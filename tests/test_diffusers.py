@@ -9,7 +9,7 @@ if not hasattr(diffusers, "LLaDA2Pipeline"):
     pytest.skip("diffusers before 0.38 has no LLaDA2Pipeline", allow_module_level=True)
 
 from unmask import gauge, order, size  # noqa: E402
-from unmask.adapters.scheduler import UnmaskingScheduler  # noqa: E402
+from unmask.adapters.diffusers import UnmaskingScheduler  # noqa: E402
 from unmask.draw import Categorical, Greedy  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402

@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from toy import table_model  # noqa: E402
 from unmask import gauge, order, size  # noqa: E402
-from unmask.adapters.counts import compact, transfer_counts  # noqa: E402
+from unmask.adapters.llada import compact, transfer_counts  # noqa: E402
 from unmask.draw import Greedy  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
