@@ -85,6 +85,7 @@ def test_what_a_step_costs_is_what_was_measured():
             assert max(large[name]["memory_ratio"], small[name]["memory_ratio"]) < 1.015
     assert max(large[name]["ratio"] for name in ("blind", "blind minimax")) <= 1.05
     assert max(large[name]["ratio"] for name in ("confidence", "entropy", "margin")) <= 1.35
+    assert max(case["generate"]["ratio"] for case in (large, small)) <= 1 / 0.9
 
 
 def test_the_citation_is_complete_and_of_this_version():
