@@ -2,9 +2,9 @@
 
     python experiments/builtin.py TEXT --folder runs/builtin --steps 20000 --minutes 9 --output DIR [--weights FILE]
 
-TEXT is text8 (see corpus.py for its splits). Writes the model and `scores.csv`. Run it again to resume; `--weights`
-begins a new run from a trained model. With `--masks comb` the sets are those that a comb of 16 to 64 steps visits,
-mixed evenly with uniform ones: the paper's objective under that schedule.
+TEXT is text8 (see corpus.py for its splits). Writes the model and, at the end of the run, `scores.csv`. Run it again to
+resume; `--weights` begins a new run from a trained model. With `--masks comb` the sets are those that a comb of 16
+to 64 steps visits, mixed evenly with uniform ones: the paper's objective under that schedule.
 """
 
 import argparse
@@ -71,6 +71,8 @@ def main():
     }
     options.output.mkdir(parents=True, exist_ok=True)
     nn.save(model, options.output / f"{options.masks}.safetensors", about=about)
+    if progress.step < recipe.steps:
+        return
     texts = torch.from_numpy(valid.even_windows(LENGTH, 1024)).to(device)
     predictor = model.predictor()
     with (options.output / "scores.csv").open("w", newline="") as file:

@@ -12,7 +12,6 @@ chosen. Writes search.csv.
 
 import math
 import time
-from itertools import pairwise
 
 import common
 import corpus
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from unmask import models, order, size
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.texts import replay
-from unmask.loops import compiled
 from unmask.schedule import Schedule
 
 PERIOD = 16
@@ -68,42 +66,40 @@ def losses(model: models.Model, texts: torch.Tensor) -> NDArray[np.float64]:
     return table
 
 
-@compiled
-def shortest(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cost of the best way to each set in `k` steps, and the set before the last step; shapes `(17, 2^16)`."""
+def costs(table: NDArray[np.float64], device: str | torch.device = "cpu") -> NDArray[np.float64]:
+    """Cost of the best way to each set in `k` steps, shape `(period + 1, 2^period)`; infinite where there is none."""
     period = table.shape[1]
-    full = (1 << period) - 1
-    cost = np.full((period + 1, full + 1), np.inf)
-    before = np.zeros((period + 1, full + 1), dtype=np.int64)
+    loss = torch.from_numpy(np.nan_to_num(table)).to(device)
+    # Every pair of a set and a step from it: each residue is hidden after it, revealed in it, or visible before.
+    start = torch.zeros(1, dtype=torch.int64, device=device)
+    step = start
+    for r in range(period):
+        start = torch.cat([start, start, start | 1 << r])
+        step = torch.cat([step, step | 1 << r, step])
+    added = torch.zeros(len(start), dtype=torch.float64, device=device)
+    for r in range(period):
+        added += torch.where((step >> r) & 1 == 1, loss[start, r], 0.0)
+    end = start | step
+    added[step == 0] = torch.inf
+    cost = torch.full((period + 1, 1 << period), torch.inf, dtype=torch.float64, device=device)
     cost[0, 0] = 0.0
-    added = np.zeros(full + 1)
-    for start in range(full):  # every set comes after its subsets
-        rest = full ^ start
-        step = 0
-        while True:
-            step = (step - rest) & rest  # the next subset of what is left, in ascending order
-            if step == 0:
-                break
-            low = 0
-            while not step >> low & 1:
-                low += 1
-            added[step] = added[step ^ (1 << low)] + table[start, low] if step & (step - 1) else table[start, low]
-            end = start | step
-            for k in range(period):
-                value = cost[k, start] + added[step]
-                if value < cost[k + 1, end]:
-                    cost[k + 1, end] = value
-                    before[k + 1, end] = start
-    return cost, before
+    for k in range(period):
+        cost[k + 1].scatter_reduce_(0, end, cost[k][start] + added, "amin")
+    return cost.cpu().numpy()
 
 
-def best(before: NDArray[np.int64], steps: int) -> list[list[int]]:
+def best(table: NDArray[np.float64], cost: NDArray[np.float64], steps: int) -> list[list[int]]:
     """The residues of each step of the best schedule with so many steps."""
-    sets = [FULL]
+    period = table.shape[1]
+    groups, end = [], (1 << period) - 1
     for k in range(steps, 0, -1):
-        sets.append(int(before[k, sets[-1]]))
-    sets.reverse()
-    return [[r for r in range(PERIOD) if (b ^ a) >> r & 1] for a, b in pairwise(sets)]
+        starts = [s for s in range(end) if s & end == s and np.isfinite(cost[k - 1, s])]
+        gained = [[r for r in range(period) if (end ^ s) >> r & 1] for s in starts]
+        total = [cost[k - 1, s] + table[s, group].sum() for s, group in zip(starts, gained, strict=True)]
+        first = int(np.argmin(total))
+        groups.append(gained[first])
+        end = starts[first]
+    return groups[::-1]
 
 
 def predicted(table: NDArray[np.float64], groups: list[list[int]]) -> float:
@@ -115,7 +111,7 @@ def predicted(table: NDArray[np.float64], groups: list[list[int]]) -> float:
     return total
 
 
-def candidates(table: NDArray[np.float64], before: NDArray[np.int64]) -> dict[tuple[str, int], list[list[int]]]:
+def candidates(table: NDArray[np.float64], cost: NDArray[np.float64]) -> dict[tuple[str, int], list[list[int]]]:
     """Name and number of steps -> the residues of each step."""
     found = {}
     for name, residues in GUESSES.items():
@@ -123,16 +119,16 @@ def candidates(table: NDArray[np.float64], before: NDArray[np.int64]) -> dict[tu
         found[name, 8] = [residues[k : k + 2] for k in range(0, 16, 2)]
         found[name, 4] = [residues[k : k + 4] for k in range(0, 16, 4)]
     for steps in (4, 6, 8, 10, 12, 16):
-        found["best of all", steps] = best(before, steps)
+        found["best of all", steps] = best(table, cost, steps)
     return found
 
 
 def main():
     model, valid, texts, output = corpus.task(__doc__, valid=256, test=1024)
     table = losses(model, valid)
-    _, before = shortest(np.nan_to_num(table))
+    cost = costs(table, texts.device)
     repeats, rows, reference = corpus.LENGTH // PERIOD, [], {}
-    for (name, steps), groups in candidates(table, before).items():
+    for (name, steps), groups in candidates(table, cost).items():
         flat = [r for group in groups for r in group]
         schedule = Schedule(size.Explicit([repeats * len(group) for group in groups]), order.Periodic(flat))
         nll = replay(model.predictor, schedule, texts, rng=list(range(len(texts))), batch=1024).nll.numpy()
@@ -140,13 +136,13 @@ def main():
         if steps not in reference:
             comb = Schedule(size.Even(steps), order.Comb())
             reference[steps] = replay(model.predictor, comb, texts, rng=list(range(len(texts))), batch=1024).nll.numpy()
-        cost, gain = Estimate.of(nll), Estimate.of(nll - reference[steps])
+        total, gain = Estimate.of(nll), Estimate.of(nll - reference[steps])
         scale = 1 / (corpus.LENGTH * math.log(2))
         row = {
             "name": name,
             "steps": steps,
-            "bits": f"{cost.mean * scale:.5f}",
-            "error": f"{cost.standard_error * scale:.5f}",
+            "bits": f"{total.mean * scale:.5f}",
+            "error": f"{total.standard_error * scale:.5f}",
             "over_comb": f"{gain.mean * scale:.5f}",
             "over_comb_error": f"{gain.standard_error * scale:.5f}",
             "predicted": f"{predicted(table, groups) / PERIOD / math.log(2):.5f}",

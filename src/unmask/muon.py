@@ -48,7 +48,7 @@ class Muon(torch.optim.Optimizer):
         rate = 0.2 * group["lr"] * max(direction.shape[1:]) ** 0.5
         for parameter, mine, update in zip(parameters, momentum, direction, strict=True):
             self.state[parameter]["momentum"].copy_(mine)
-            parameter.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-rate)
+            parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(rate * update)
 
 
 def _orthogonal(matrices: Tensor) -> Tensor:

@@ -16,12 +16,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask import check
 from unmask.backend import Tensor, torch
@@ -29,6 +29,7 @@ from unmask.masks import Masks, UniformMasks
 from unmask.muon import Muon
 from unmask.nn import Config, Transformer
 from unmask.text import Store
+from unmask.update import Batch, Learner, Plain, Recorded
 
 T = TypeVar("T")
 
@@ -75,44 +76,6 @@ class Progress:
     loss: float
     rate: float
     seconds: float
-
-
-class Batch(NamedTuple):
-    """What one update learns from.
-
-    Attributes:
-        tokens: Token ids with the mask at masked positions, shape `(batch, length)`.
-        rows: Flat indices of the masked positions, and of a few others so that few numbers of rows occur.
-        target: The token at each of them.
-        weight: What each counts in the loss; the others count nothing.
-    """
-
-    tokens: Tensor
-    rows: Tensor
-    target: Tensor
-    weight: Tensor
-
-    @staticmethod
-    def of(tokens: NDArray[np.int64], masked: NDArray[np.bool_], mask: int) -> "Batch":
-        """The loss is the mean over sequences of the mean cross-entropy over their masked tokens."""
-        flat = masked.ravel()
-        wanted = np.flatnonzero(flat)
-        # A compiled model is compiled for each number of rows: round up to a 64th of all positions.
-        step = -(-flat.size // 64)
-        spare = np.flatnonzero(~flat)[: -len(wanted) % step]
-        index = np.concatenate([wanted, spare])
-        weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
-        parts = np.where(masked, mask, tokens), index, tokens.ravel()[index], weight.ravel()[index].astype(np.float32)
-        return Batch(*map(torch.from_numpy, parts))
-
-    def to(self, device: torch.device) -> "Batch":
-        if device.type != "cuda":
-            return self
-        return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self))
-
-    def loss(self, logits: Tensor) -> Tensor:
-        """In nats per token."""
-        return (torch.nn.functional.cross_entropy(logits.float(), self.target, reduction="none") * self.weight).sum()
 
 
 def train(
@@ -165,7 +128,9 @@ def train(
         model.load_state_dict(weights.state_dict())
     average = Transformer(config).to(device)
     average.load_state_dict(model.state_dict())
-    optimisers = _optimisers(model, recipe)
+    # Several processes exchange gradients in the midst of an update, which is not recorded.
+    recorded = compile_model and device.type == "cuda" and world == 1
+    optimisers = _optimisers(model, recipe, recorded)
     home = _Home.of(folder, {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}, rank)
     start = home.restore(model, average, optimisers, device)
     runner: Any = model
@@ -173,7 +138,9 @@ def train(
         runner = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.index else None)
     if compile_model:
         runner = torch.compile(runner)
-    began, shown = time.monotonic(), torch.zeros((), device=device)
+    learner = Learner(runner, optimisers, recipe.clip, torch.zeros((), device=device))
+    update = Recorded(learner) if recorded else Plain(learner)
+    began = time.monotonic()
     progress = Progress(start, math.nan, 0.0, 0.0)
     model.train()
 
@@ -182,38 +149,30 @@ def train(
         tokens = store.random_windows(config.length, share, rng=rng)
         return Batch.of(tokens, masks.draw(share, config.length, rng=rng), config.vocab)
 
-    for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
-        batch = batch.to(device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            logits = runner(batch.tokens, batch.rows)
-        loss = batch.loss(logits)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
-        share_of_peak = rate_share(recipe, step)
-        for optimiser in optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = share_of_peak * group["peak"]
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-        _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
-        shown += loss.detach()
-        done = step + 1
-        last = done == recipe.steps
-        over = minutes is not None and done % 50 == 0 and _agreed(time.monotonic() - began > 60 * minutes, device)
-        if done % every == 0 or last or over:
-            mean = float(shown) / max(done - progress.step, 1)
-            progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
-            if not math.isfinite(mean):
-                raise FloatingPointError(
-                    f"The loss is not a number at step {done}. Lower the learning rate; the last checkpoint is intact."
-                )
-            shown.zero_()
-            home.log(progress)
-            watch(progress)
-        if done % (10 * every) == 0 or last or over:
-            home.checkpoint(done, model, average, optimisers)
-        if over:
-            break
+    with _stream(recorded):
+        for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
+            share_of_peak = rate_share(recipe, step)
+            learner.set_rate(share_of_peak)
+            update(batch)
+            _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
+            done = step + 1
+            last = done == recipe.steps
+            over = minutes is not None and done % 50 == 0 and _agreed(time.monotonic() - began > 60 * minutes, device)
+            if done % every == 0 or last or over:
+                mean = float(learner.total) / max(done - progress.step, 1)
+                progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
+                if not math.isfinite(mean):
+                    raise FloatingPointError(
+                        f"The loss is not a number at step {done}. Lower the learning rate; "
+                        "the last checkpoint is intact."
+                    )
+                learner.total.zero_()
+                home.log(progress)
+                watch(progress)
+            if done % (10 * every) == 0 or last or over:
+                home.checkpoint(done, model, average, optimisers)
+            if over:
+                break
     return average.eval(), progress
 
 
@@ -236,8 +195,11 @@ def _ahead(make: Callable[[int], T], start: int, stop: int) -> Iterator[T]:
             yield ready
 
 
-def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate."""
+def _optimisers(model: Transformer, recipe: Recipe, recorded: bool) -> list[torch.optim.Optimizer]:
+    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate.
+
+    Rates are tensors if the update is to be recorded: a graph would keep a number for ever.
+    """
     named = list(model.named_parameters())
     inside = [p for name, p in named if p.ndim == 2 and not name.startswith(("embed", "head"))]
     outside = [p for name, p in named if p.ndim == 2 and name.startswith(("embed", "head"))]
@@ -248,11 +210,15 @@ def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimize
         {"params": others, "weight_decay": 0.0, "peak": recipe.rate},
     ]
     optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda)
+        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda, capturable=recorded)
     ]
     if recipe.muon:
         group = {"params": inside, "weight_decay": recipe.decay, "peak": recipe.muon}
         optimisers.append(Muon([group], lr=recipe.muon))
+    if recorded:
+        for optimiser in optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = torch.zeros((), device=named[0][1].device)
     return optimisers
 
 
@@ -261,6 +227,19 @@ def _follow(average: Transformer, model: Transformer, decay: float) -> None:
     mine: list[Tensor] = list(average.parameters())
     theirs: list[Tensor] = list(model.parameters())
     torch._foreach_lerp_(mine, theirs, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def _stream(separate: bool) -> Iterator[None]:
+    """A stream of its own for what is to be recorded; the caller's waits for it at the end."""
+    if not separate:
+        yield
+        return
+    caller, mine = torch.cuda.current_stream(), torch.cuda.Stream()
+    mine.wait_stream(caller)
+    with torch.cuda.stream(mine):
+        yield
+    caller.wait_stream(mine)
 
 
 def _world() -> tuple[int, int]:
