@@ -45,7 +45,7 @@ RANKED = {"confidence": order.Confidence(), "margin": order.Margin(), "entropy":
 REACTIVE = {
     "entropy-bound": (order.Entropy(), size.EntropyBound, (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)),
     "threshold": (order.Confidence(), size.Threshold, (0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3)),
-    "factor": (order.Confidence(), size.Factor, (0.05, 0.1, 0.3, 1.0, 3.0)),
+    "factor": (order.Confidence(), size.Factor, (0.05, 0.1)),
 }
 FIELDS = ("order", "size", "steps", "bits", "error", "excess", "excess_error", "predicted", "predicted_error")
 
