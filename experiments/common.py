@@ -33,6 +33,12 @@ def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object
     Path(file.name).replace(path)
 
 
+def read(name: str) -> list[dict[str, str]]:
+    """The rows of a committed result."""
+    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def places(name: str) -> tuple[list[Path], Path]:
     """Where the figure of that name and its table go.
 

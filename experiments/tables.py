@@ -5,12 +5,14 @@
 A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on the page is written by hand.
 """
 
-import csv
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import common
+import evaluations
+import numpy as np
 
 PAGE = Path(__file__).parent.parent / "docs" / "results.md"
 STEPS = (4, 8, 16, 32, 64, 128)
@@ -28,7 +30,7 @@ BLIND = (
     ("spread", "even"),
     ("spread", "optimal"),
     ("comb", "even"),
-    ("comb", "advised"),
+    ("advised", "calibrated"),
     ("left-to-right", "even"),
     ("confidence", "even"),
     ("margin", "even"),
@@ -36,20 +38,25 @@ BLIND = (
 )
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    with (common.RESULTS / name).open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def markdown(head: list[str], body: list[list[str]]) -> str:
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def by_steps() -> dict[tuple[str, str, int], dict[str, str]]:
+    """Order, size and steps -> row. Log-linear sizes leave steps empty; they count as the nearest of the table."""
+    return {
+        (r["order"], r["size"], min((*STEPS, 256), key=lambda k, r=r: abs(math.log(k / float(r["steps"]))))): r
+        for r in common.read("text8.csv")
+    }
+
+
 def totals() -> str:
     """Bits per character of every schedule with a number of steps, and one by one."""
-    found = {(r["order"], r["size"], round(float(r["steps"]))): float(r["bits"]) for r in rows("text8.csv")}
-    least = {steps: min(bits for (_, _, k), bits in found.items() if k == steps) for steps in STEPS}
+    found = {key: float(row["bits"]) for key, row in by_steps().items()}
+    least = {
+        steps: min(bits for (*rule, k), bits in found.items() if k == steps and tuple(rule) in BLIND) for steps in STEPS
+    }
     body = []
     for order, size in BLIND:
         line = [f"{order}, {size}"]
@@ -63,7 +70,7 @@ def totals() -> str:
 
 def excesses() -> str:
     """Nats per sequence over one by one in random order, with paired standard errors."""
-    found = {(r["order"], r["size"], round(float(r["steps"]))): r for r in rows("text8.csv")}
+    found = by_steps()
     body = []
     for order, size in BLIND:
         cells = [found.get((order, size, steps)) for steps in STEPS]
@@ -76,7 +83,7 @@ def excesses() -> str:
 
 def reactive() -> str:
     """Rules that look at predictions and choose their own number of steps."""
-    known = [r for r in rows("text8.csv") if r["size"].startswith(("entropy-bound", "threshold", "factor"))]
+    known = [r for r in common.read("text8.csv") if r["size"].startswith(("entropy-bound", "threshold", "factor"))]
     body = [
         [f"{r['order']}, {r['size']}", f"{float(r['steps']):.1f}", f"{float(r['bits']):.3f} ± {float(r['error']):.3f}"]
         for r in known
@@ -84,10 +91,37 @@ def reactive() -> str:
     return markdown(["order, rule", "mean steps", "bits per character"], body)
 
 
+def needed(order: str, size: str) -> float | None:
+    """Mean evaluations at which a rule costs what a comb of 16 even steps costs; None if it never does."""
+    found = common.read("text8.csv")
+    goal = next(float(r["bits"]) for r in found if (r["order"], r["size"], r["steps"]) == ("comb", "even", "16"))
+    steps, bits = evaluations.points(found, order, size)
+    if bits.min() > goal:
+        return None
+    first = int(np.argmax(bits <= goal))
+    share = (bits[first - 1] - goal) / (bits[first - 1] - bits[first])
+    return float(steps[first - 1] + share * (steps[first] - steps[first - 1]))
+
+
+def matched() -> str:
+    """Evaluations at which other rules cost what a comb of 16 even steps costs."""
+    rules = {
+        "comb order, even sizes": ("comb", "even"),
+        "entropy bound": ("entropy", "entropy-bound"),
+        "confidence threshold": ("confidence", "threshold"),
+        "random order, even sizes": ("random", "even"),
+        "random order, optimal sizes": ("random", "optimal"),
+        "spread order, even sizes": ("spread", "even"),
+    }
+    found = {name: needed(*rule) for name, rule in rules.items()}
+    body = [[name, "more than 256" if count is None else f"{count:.0f}"] for name, count in found.items()]
+    return markdown(["rule", "evaluations"], body)
+
+
 def agreement() -> str:
     """Predicted from the calibration and measured, and how many standard errors lie between."""
     body = []
-    for r in rows("text8.csv"):
+    for r in common.read("text8.csv"):
         if r["predicted"] and round(float(r["steps"])) in (8, 16, 32, 64):
             bits, predicted = float(r["bits"]), float(r["predicted"])
             error = (float(r["error"]) ** 2 + float(r["predicted_error"]) ** 2) ** 0.5
@@ -106,7 +140,7 @@ def searched() -> str:
             f"{float(r['over_comb']):+.4f} ± {float(r['over_comb_error']):.4f}",
             r["residues"].replace(" | ", " / "),
         ]
-        for r in rows("search.csv")
+        for r in common.read("search.csv")
     ]
     return markdown(["order of the residues", "steps", "bits per character", "over the comb", "residues"], body)
 
@@ -115,7 +149,7 @@ def samples() -> str:
     """The first text of each setting."""
     return "\n\n".join(
         f"{r['order']} order, {r['steps']} steps:\n\n> {r['text']}"
-        for r in rows("text8-samples.csv")
+        for r in common.read("text8-samples.csv")
         if r["seed"] == "0"
     )
 
@@ -125,6 +159,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "excesses": excesses,
     "reactive": reactive,
     "agreement": agreement,
+    "matched": matched,
     "searched": searched,
     "samples": samples,
 }

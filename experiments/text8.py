@@ -75,7 +75,7 @@ def schedules(calibration: Calibration) -> Iterator[tuple[str, str, Schedule]]:
         if steps <= 64:
             yield "spread", "optimal", calibration.plan("spread", steps).schedule
         yield "comb", "even", Schedule(size.Even(steps), order.Comb())
-        yield "comb", "advised", advise.advise(calibration, steps=steps).plan.schedule
+        yield "advised", "calibrated", advise.advise(calibration, steps=steps).plan.schedule
         yield "left-to-right", "even", Schedule(size.Even(steps), order.LeftToRight())
         for name, which in RANKED.items():
             yield name, "even", Schedule(size.Even(steps), which)

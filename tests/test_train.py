@@ -11,7 +11,8 @@ from unmask.masks import MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
 from unmask.objective import prediction_error  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.text import Alphabet, Store  # noqa: E402
-from unmask.train import Batch, Recipe, rate_share, train  # noqa: E402
+from unmask.train import Recipe, rate_share, train  # noqa: E402
+from unmask.update import Batch, Learner, Plain  # noqa: E402
 
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 
@@ -182,3 +183,42 @@ def test_mixed_masks_share_the_batch():
     assert masked.any(axis=1).all()
     # Before a step, a comb of 4 steps has revealed 0, 2, 4 or 6 of 8 tokens.
     assert set(masked[4:].sum(axis=1).tolist()) <= {2, 4, 6, 8}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_recorded_updates_do_what_plain_ones_do(tmp_path):
+    """On a GPU: the same losses to half precision, with rates that change at every step, and across a stop at 50."""
+    store = Store.of("ab ba " * 500, Alphabet("ab "))
+    config = nn.Config(vocab=3, length=16, width=32, layers=1, heads=2, hidden=48)
+    recipe = Recipe(steps=100, batch=32, rate=1e-3, muon=1e-3, warmup=5)
+    _, plain = train(config, store, recipe, device="cuda", every=10)
+    _, whole = train(config, store, recipe, device="cuda", every=10, compile_model=True)
+    for minutes in (0.0, None):
+        _, resumed = train(
+            config, store, recipe, folder=tmp_path, device="cuda", every=10, minutes=minutes, compile_model=True
+        )
+        assert resumed.step == (100 if minutes is None else 50)
+    assert whole.loss == pytest.approx(plain.loss, rel=0.02)
+    assert resumed.loss == pytest.approx(plain.loss, rel=0.02)
+
+
+def test_an_update_moves_every_parameter_and_counts_the_loss():
+    config = nn.Config(vocab=3, length=8, width=16, layers=1, readers=1, heads=2, hidden=24)
+    model = nn.Transformer(config)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    optimiser = torch.optim.SGD([{"params": list(model.parameters()), "peak": 0.5}], lr=0.0)
+    learner = Learner(model, [optimiser], 1.0, torch.zeros(()))
+    rng = np.random.default_rng(0)
+    batch = Batch.of(rng.integers(3, size=(4, 8)), UniformMasks().draw(4, 8, rng=rng), 3)
+    expected = float(batch.loss(model(batch.tokens, batch.rows)).detach())
+    learner.set_rate(0.0)
+    Plain(learner)(batch)
+    assert all(torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
+    learner.set_rate(0.2)
+    Plain(learner)(batch)
+    assert optimiser.param_groups[0]["lr"] == pytest.approx(0.1)
+    assert float(learner.total) == pytest.approx(2 * expected, rel=1e-6)
+    assert all(not torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
+    # The step is the clipped gradient, of norm 1 at most, times the rate.
+    moved = sum(float((now - then).square().sum()) for now, then in zip(model.parameters(), before, strict=True)) ** 0.5
+    assert moved <= 0.1 + 1e-6
