@@ -334,3 +334,13 @@ def test_a_sentence_finds_its_field():
     assert answers == ["", '<p role="alert">Out of reach. With &#x27;draws&#x27; it is estimated.</p>', ""]
     assert form.answers(ValueError("Something else."))[2] == '<p role="alert">Something else.</p>'
     assert form.answers() == ["", "", ""]
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "", "a" * 300])
+def test_an_address_of_another_machine_is_refused_at_once(host):
+    """192.0.2.1 is kept for documentation; nobody has it."""
+    from unmask.app import page
+
+    message = r"Argument 'host' must be an address of this machine"
+    with pytest.raises(ValueError, match=message):
+        page.serve(None, host=host, port=None, browser=False)

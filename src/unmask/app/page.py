@@ -1,6 +1,7 @@
 """The page: four tabs, opened at the view that its link asks for."""
 
 import os
+import socket
 from collections.abc import Mapping
 from html import escape
 from importlib import resources
@@ -96,6 +97,7 @@ def serve(page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: 
         page: The page. host: Address to listen on. port: Port; a free one from 7860 on by default.
         browser: Whether to open it in a browser. wait: Whether to stay until interrupted.
     """
+    _own(host)
     # What is compiled on first use takes a second, which the first slider should not.
     Thread(target=warm, daemon=True).start()
     try:
@@ -106,6 +108,16 @@ def serve(page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: 
     if wait:
         page.block_thread()
     return address
+
+
+def _own(host: str) -> None:
+    """Refuse an address of another machine, for which Gradio would wait for ever."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.bind(address)
+    except (OSError, UnicodeError):
+        raise ValueError(f"Argument 'host' must be an address of this machine, which '{host}' is not.") from None
 
 
 def _launched(page: gr.Blocks, host: str, port: int | None, browser: bool) -> tuple[Any, str, str]:
