@@ -5,6 +5,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -344,3 +345,18 @@ def test_an_address_of_another_machine_is_refused_at_once(host):
     message = r"Argument 'host' must be an address of this machine"
     with pytest.raises(ValueError, match=message):
         page.serve(None, host=host, port=None, browser=False)
+
+
+def test_the_program_for_a_space_serves_the_page(monkeypatch):
+    import gradio
+
+    from unmask.app import page
+
+    text = (Path(__file__).parent.parent / "docs" / "explorer.md").read_text(encoding="utf-8")
+    program = text.split("```\n# app.py\n")[1].split("```")[0]
+    served = []
+    monkeypatch.setattr(page, "serve", lambda built, **how: served.append((built, how)))
+    exec(program, {})
+    ((built, how),) = served
+    assert isinstance(built, gradio.Blocks)
+    assert how == {"host": "0.0.0.0", "port": 7860, "browser": False}
