@@ -10,7 +10,7 @@ from unmask.advise import advise, forecast  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import expected_nll, replay  # noqa: E402
-from unmask.predict import ExactPredictor  # noqa: E402
+from unmask.predict import ExactPredictor, Logits  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 CHAIN = Markov.sticky(4, 0.85, 32)
@@ -147,3 +147,23 @@ def test_partly_masked_texts_are_calibrated_as_they_are_replayed():
         measure(PREDICTOR, order.Random(), texts, seed=0, masked=uneven)
     with pytest.raises(ValueError, match="must hold booleans of shape"):
         measure(PREDICTOR, order.Random(), texts, seed=0, masked=masked[:, 1:])
+
+
+def test_a_comb_whose_teeth_cannot_be_equal_is_measured_where_they_start():
+    """30 tokens in 8 teeth: the first 6 teeth have 4, the last 2 have 3; even sizes are then forecast, and planned."""
+    chain = Markov.sticky(3, 0.8, 30)
+    texts = torch.from_numpy(chain.sample(64, rng=np.random.default_rng(0)))
+    losses = measure(ExactPredictor(chain), order.Comb(4), texts, seed=0)
+    assert losses.visible.tolist() == [0, 4, 8, 12, 16, 20, 24, 27]
+    calibration = Calibration(30, "", 64, {"comb-4": losses})
+    even = Schedule(size.Even(8), order.Comb(4))
+    told = forecast(calibration, even)
+    assert told is not None
+    assert calibration.plan("comb-4", 8).sizes.tolist() == [4, 4, 4, 4, 4, 4, 3, 3]
+    assert told[0] == pytest.approx(calibration.plan("comb-4", 8).nll)
+
+
+def test_a_model_whose_losses_are_not_numbers_is_refused():
+    broken = Logits(lambda tokens: torch.full((*tokens.shape, 3), torch.nan), vocab=3, mask=3)
+    with pytest.raises(FloatingPointError, match="not numbers"):
+        measure(broken, order.Random(), torch.zeros((4, 6), dtype=torch.int64), seed=0)

@@ -208,7 +208,10 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--size threshold:much"], "Argument 'threshold' must be a number, not 'much'."),
         (["--size optimal"], "Size 'optimal' is made for a measured model."),
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
-        (["--prompt", "Zebra___"], "Argument 'text' must use the 6 characters of the alphabet, but has 'Z'"),
+        (
+            ["--prompt", "a_Z__"],
+            "Argument 'prompt' must use the 6 characters of the alphabet, but has 'Z' at character 2.",
+        ),
         (["--prompt", "abc"], "Argument 'prompt' must have something to fill, written as '_' or"),
         (["--prompt", "_" * 17], "Argument 'prompt' must have at most 16 tokens, not 17."),
         (["--prompt", "a____", "--length 3"], "Argument 'length' must be at least that of the prompt, 5, not 3."),

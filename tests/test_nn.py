@@ -107,3 +107,20 @@ def test_bad_shapes_are_refused():
         nn.Config(vocab=5, length=10, width=16, heads=3)
     with pytest.raises(ValueError, match="must have at most 10 positions, not 11"):
         model()(torch.zeros(1, 11, dtype=torch.int64))
+
+
+def test_weights_that_half_precision_cannot_hold_are_refused(tmp_path):
+    model = nn.Transformer(nn.Config(vocab=2, length=4, width=8, layers=1, readers=1, heads=2, hidden=8))
+    with torch.no_grad():
+        model.head.weight[0, 0] = 1e5
+    with pytest.raises(ValueError, match=r"fit into torch\.float16"):
+        nn.save(model, tmp_path / "model.safetensors", about={})
+    assert not list(tmp_path.iterdir())
+
+
+def test_loading_draws_nothing(tmp_path):
+    model = nn.Transformer(nn.Config(vocab=2, length=4, width=8, layers=1, readers=1, heads=2, hidden=8))
+    nn.save(model, tmp_path / "model.safetensors", about={})
+    before = torch.get_rng_state()
+    nn.load(tmp_path / "model.safetensors")
+    assert torch.equal(torch.get_rng_state(), before)

@@ -45,3 +45,22 @@ def test_tokenizer_files_work(tmp_path):
     assert codec.vocab == 3
     assert codec.encode("b a c").tolist() == [1, 0, 2]
     assert codec.decode([0, 1]) == "a b"
+
+
+def test_marks_that_a_tokenizer_puts_around_texts_are_left_out():
+    """A prompt is encoded part by part, and a window may begin anywhere."""
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "<": 2, ">": 3}, unk_token="a"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.post_processor = tokenizers.processors.TemplateProcessing(
+        single="< $A >", special_tokens=[("<", 2), (">", 3)]
+    )
+    codec = Tokenizer(words)
+    assert codec.encode("a b").tolist() == [0, 1]
+    assert codec.prompt("a _ b", 9) == [0, 9, 1]
+    assert codec.prompt("", 9) == []
+
+
+def test_a_wrong_character_of_a_prompt_is_found_where_it_stands():
+    with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but has 'Z' at character 3"):
+        Alphabet("ab").prompt("a_bZ", 2)

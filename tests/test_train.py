@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from unmask import nn, order, size  # noqa: E402
 from unmask.distribution import Markov, Table  # noqa: E402
-from unmask.masks import MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
+from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
 from unmask.objective import prediction_error  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.text import Alphabet, Store  # noqa: E402
@@ -68,15 +68,104 @@ def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path, muon):
     assert len((tmp_path / "log.csv").read_text().splitlines()) >= 3
 
 
-def test_a_half_written_checkpoint_is_never_read(tmp_path):
-    """A kill during writing leaves the temporary name behind, and the previous checkpoint as it was."""
-    store = Store.of("ab ba " * 500, Alphabet("ab "))
-    config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
+SMALL = nn.Config(vocab=3, length=12, width=32, layers=1, readers=1, heads=2, hidden=48)
+LETTERS = Store.of("ab ba " * 500, Alphabet("ab "))
+
+
+def test_a_kill_while_a_checkpoint_is_written_loses_nothing_before_it(tmp_path, monkeypatch):
     recipe = Recipe(steps=100, batch=8)
-    train(config, store, recipe, folder=tmp_path, minutes=0.0)
-    (tmp_path / ".checkpoint.pt").write_bytes(b"half")
-    _, progress = train(config, store, recipe, folder=tmp_path)
+    train(SMALL, LETTERS, recipe, folder=tmp_path, minutes=0.0)
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+
+    def killed(saved, file):
+        file.write(b"half of it")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(SMALL, LETTERS, recipe, folder=tmp_path)
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+    _, progress = train(SMALL, LETTERS, recipe, folder=tmp_path)
     assert progress.step == 100
+
+
+def test_the_log_of_a_resumed_run_is_that_of_a_whole_one(tmp_path):
+    """Lines after the checkpoint and a line cut short by a kill are dropped; their steps are logged again."""
+    recipe = Recipe(steps=100, batch=8)
+    train(SMALL, LETTERS, recipe, folder=tmp_path / "whole", every=10)
+    train(SMALL, LETTERS, recipe, folder=tmp_path / "cut", every=10, minutes=0.0)
+    with (tmp_path / "cut" / "log.csv").open("a") as file:
+        file.write("60,0.5,0.1,1.0\n70,0.4")
+    train(SMALL, LETTERS, recipe, folder=tmp_path / "cut", every=10)
+    logs = [(tmp_path / name / "log.csv").read_text().splitlines() for name in ("whole", "cut")]
+    assert [line.split(",")[:3] for line in logs[0]] == [line.split(",")[:3] for line in logs[1]]
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path):
+    (tmp_path / "checkpoint.pt").write_bytes(b"nothing to unpickle")
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged\. Remove it to begin the run again\."):
+        train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=tmp_path)
+
+
+def test_weights_that_an_update_broke_are_never_kept(tmp_path, monkeypatch):
+    """The loss of a step is known before its update, so it cannot tell."""
+    recipe = Recipe(steps=100, batch=8)
+    train(SMALL, LETTERS, recipe, folder=tmp_path, minutes=0.0)
+    before = (tmp_path / "checkpoint.pt").read_bytes()
+    learn = Learner.learn
+
+    def broken(self, batch):
+        learn(self, batch)
+        with torch.no_grad():
+            next(self.runner.parameters()).fill_(torch.nan)
+
+    monkeypatch.setattr(Learner, "learn", broken)
+    with pytest.raises(FloatingPointError, match="not number"):
+        train(SMALL, LETTERS, Recipe(steps=1, batch=8))
+    with pytest.raises(FloatingPointError, match="not a number"):
+        train(SMALL, LETTERS, recipe, folder=tmp_path)
+    assert (tmp_path / "checkpoint.pt").read_bytes() == before
+
+
+def test_training_leaves_the_callers_generator_as_it_was():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    train(SMALL, LETTERS, Recipe(steps=1, batch=8))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"warmup": -1}, "'warmup' must be at least 0"),
+        ({"average": 1.0}, "'average' must be below 1"),
+        ({"clip": 0.0}, "'clip' must be greater than 0"),
+        ({"decay": float("nan")}, "'decay' must be finite"),
+        ({"seed": -1}, "'seed' must be at least 0"),
+    ],
+)
+def test_recipes_that_cannot_work_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Recipe(steps=1, **wrong)
+
+
+def test_no_kind_of_mask_is_starved_by_small_batches():
+    """Two kinds, one sequence: each is drawn about half the time; fails by chance with probability below 1e-9."""
+
+    class Whole(Masks):
+        def draw(self, batch, length, *, rng):
+            return np.ones((batch, length), dtype=np.bool_)
+
+    class One(Masks):
+        def draw(self, batch, length, *, rng):
+            return np.eye(1, length, dtype=np.bool_).repeat(batch, axis=0)
+
+    mixed = MixedMasks((Whole(), One()))
+    rng = np.random.default_rng(0)
+    whole = sum(bool(mixed.draw(1, 4, rng=rng).all()) for _ in range(400))
+    assert 140 <= whole <= 260
+    assert {int(mixed.draw(5, 4, rng=rng).all(axis=1).sum()) for _ in range(50)} == {2, 3}
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path):
@@ -178,11 +267,11 @@ def test_the_learning_rate_warms_up_and_ends_at_zero():
 def test_mixed_masks_share_the_batch():
     comb = ScheduleMasks(Schedule(size.Even(4), order.Comb()))
     mixed = MixedMasks((UniformMasks(), MixedMasks((comb, comb))))
-    masked = mixed.draw(9, 8, rng=np.random.default_rng(0))
-    assert masked.shape == (9, 8)
+    masked = mixed.draw(10, 8, rng=np.random.default_rng(0))
+    assert masked.shape == (10, 8)
     assert masked.any(axis=1).all()
     # Before a step, a comb of 4 steps has revealed 0, 2, 4 or 6 of 8 tokens.
-    assert set(masked[4:].sum(axis=1).tolist()) <= {2, 4, 6, 8}
+    assert set(masked[5:].sum(axis=1).tolist()) <= {2, 4, 6, 8}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -220,5 +309,8 @@ def test_an_update_moves_every_parameter_and_counts_the_loss():
     assert float(learner.total) == pytest.approx(2 * expected, rel=1e-6)
     assert all(not torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))
     # The step is the clipped gradient, of norm 1 at most, times the rate.
-    moved = sum(float((now - then).square().sum()) for now, then in zip(model.parameters(), before, strict=True)) ** 0.5
+    moved = (
+        sum(float((now.detach() - then).square().sum()) for now, then in zip(model.parameters(), before, strict=True))
+        ** 0.5
+    )
     assert moved <= 0.1 + 1e-6

@@ -27,13 +27,13 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
             return name
         if isinstance(order, Comb) and isinstance(losses.order, Comb):
             length = calibration.length
-            if _teeth(order, length, steps) == _teeth(losses.order, length, steps):
+            if order.teeth(length, steps) == losses.order.teeth(length, steps):
                 return name
     return None
 
 
 def forecast(calibration: Calibration, schedule: Schedule) -> tuple[float, float] | None:
-    """Predicted nats per sequence of a schedule and a bound on the standard error; None where nothing was measured.
+    """Predicted nats per sequence of a schedule and its standard error, about; None where nothing was measured.
 
     For the random order the prediction is `Σ_n v_n ℓ(n)` with the batch mass `v` of the size, random or not. Other
     orders are predicted for fixed sizes whose cuts are among the measured places.
@@ -152,7 +152,3 @@ def _first(costs: np.ndarray, limit: float) -> int | None:
     # The limit may be one of the costs, summed up in another order.
     good = np.nonzero(costs <= limit * (1 + 1e-12))[0]
     return int(good[0]) + 1 if good.size else None
-
-
-def _teeth(comb: Comb, length: int, steps: int) -> int:
-    return min(steps, length) if comb.segments is None else -(-length // min(comb.segments, length))

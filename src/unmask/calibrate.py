@@ -84,7 +84,8 @@ class Plan:
     Attributes:
         schedule: The schedule.
         nll: Its predicted negative log-likelihood in nats per sequence.
-        error: A bound on the standard error of the prediction: the rows' errors added up.
+        error: Its standard error, about: the errors of the rows' means, added up. For the random order that is a bound;
+            under other orders the tokens of a step may vary more or less than those of the whole row.
     """
 
     schedule: Schedule
@@ -117,7 +118,7 @@ class Calibration:
     source: str = ""
 
     def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
-        """Predicted nats per sequence of given sizes under a measured order, and a bound on the standard error."""
+        """Predicted nats per sequence of given sizes under a measured order, and its standard error (see `Plan`)."""
         losses = self.losses[check.known("order", name, self.losses)]
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         index = self._rows_at(losses, starts)
@@ -294,8 +295,9 @@ def measure(
             rows[visible] = _row(found[number * len(texts) : (number + 1) * len(texts)], len(tokens))
 
     if isinstance(order, Comb):
-        segments = order.segments or -(-length // (steps or length))
-        visit(*range(0, length, segments))
+        # Teeth differ by one token where they cannot be equal, the longer ones first, as even sizes do.
+        teeth = size.Even(order.teeth(length, steps or length)).sizes(length)
+        visit(*(np.cumsum(teeth) - teeth).tolist())
     else:
         visit(*sorted({0, length // 2, length - 1, *places}))
         while len(rows) < min(points, length):
@@ -365,4 +367,6 @@ def _row(found: list[tuple[Tensor, Tensor]], count: int) -> tuple[NDArray[np.flo
     for part, _ in found:
         total += part
     spread = torch.cat([means for _, means in found])
+    if not bool(torch.isfinite(spread).all()):
+        raise FloatingPointError("The model gives losses that are not numbers; nothing can be measured with it.")
     return (total / count).numpy(), float(spread.std() / spread.numel() ** 0.5)

@@ -64,11 +64,13 @@ class ScheduleMasks(Masks):
 
 @dataclass(frozen=True)
 class MixedMasks(Masks):
-    """An equal share of every batch from each of several kinds."""
+    """An equal share of every batch from each of several kinds; what cannot be shared goes to any of them."""
 
     parts: tuple[Masks, ...]
 
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        edges = np.arange(len(self.parts) + 1) * batch // len(self.parts)
-        counts = zip(self.parts, np.diff(edges).tolist(), strict=True)
-        return np.concatenate([part.draw(count, length, rng=rng) for part, count in counts if count])
+        share, rest = divmod(batch, len(self.parts))
+        counts = np.full(len(self.parts), share)
+        counts[rng.permutation(len(self.parts))[:rest]] += 1
+        pairs = zip(self.parts, counts.tolist(), strict=True)
+        return np.concatenate([part.draw(count, length, rng=rng) for part, count in pairs if count])

@@ -266,6 +266,8 @@ def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, A
 
     dtype = torch.float16 if half else torch.float32
     weights = {name: value.detach().cpu().to(dtype).contiguous() for name, value in model.state_dict().items()}
+    if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
+        raise ValueError(f"Argument 'model' must have weights that are numbers and fit into {dtype}.")
     text = {"format": _FORMAT, "config": json.dumps(asdict(model.config)), "about": json.dumps(about)}
     with replacing(path) as file:
         save_file(weights, file, metadata=text)
@@ -289,7 +291,8 @@ def load(path: str | os.PathLike[str]) -> tuple[Transformer, dict[str, Any]]:
         ) from None
     if metadata.get("format") != _FORMAT:
         raise ValueError(f"Argument 'path' must name a model saved by unmask, which {path} is not.")
-    model = Transformer(Config(**json.loads(metadata["config"])))
+    with torch.random.fork_rng(devices=[]):  # the weights drawn are replaced, and nobody asked for them
+        model = Transformer(Config(**json.loads(metadata["config"])))
     wrong = {name for name, value in model.state_dict().items() if weights.get(name, value[:0]).shape != value.shape}
     if wrong or len(weights) != len(model.state_dict()):
         raise ValueError(f"Argument 'path' must name a complete model, but the weights in {path} do not fit its shape.")

@@ -148,15 +148,15 @@ class Comb(BlindOrder):
         if self.segments is not None:
             check.integer("segments", self.segments, least=1)
 
+    def teeth(self, count: int, steps: int | None) -> int:
+        """Teeth among so many positions, which is tokens per segment; by default one for each step."""
+        if self.segments is not None:
+            return -(-count // min(self.segments, count))
+        return math.isqrt(count - 1) + 1 if steps is None else min(steps, count)
+
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         count = positions.size
-        # `teeth` tokens per segment; the default gives every step one tooth.
-        if self.segments is not None:
-            teeth = -(-count // min(self.segments, count))
-        elif steps is not None:
-            teeth = min(steps, count)
-        else:
-            teeth = math.isqrt(count - 1) + 1
+        teeth = self.teeth(count, steps)
         tooth = (np.arange(count) - _shift(count, teeth, rng)) % teeth
         return positions[np.lexsort([_places(count), tooth])]
 

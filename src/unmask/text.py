@@ -77,13 +77,19 @@ class Alphabet(Codec):
         return len(self.characters)
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        table = {character: number for number, character in enumerate(self.characters)}
+        return self._numbers("text", text, {})
+
+    def prompt(self, text: str, mask: int) -> list[int]:
+        return self._numbers("prompt", text, {"_": mask}).tolist()
+
+    def _numbers(self, name: str, text: str, more: dict[str, int]) -> NDArray[np.int64]:
+        table = {character: number for number, character in enumerate(self.characters)} | more
         try:
             return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
         except KeyError as error:
             where = text.index(error.args[0])
             raise ValueError(
-                f"Argument 'text' must use the {self.vocab} characters of the alphabet, "
+                f"Argument '{name}' must use the {self.vocab} characters of the alphabet, "
                 f"but has {error.args[0]!r} at character {where}."
             ) from None
 
@@ -137,7 +143,8 @@ class Tokenizer(Codec):
         return int(self.inner.get_vocab_size())
 
     def encode(self, text: str) -> NDArray[np.int64]:
-        return np.array(self.inner.encode(text).ids, dtype=np.int64)
+        # A text is cut into windows and prompts into parts: marks of its ends belong to neither.
+        return np.array(self.inner.encode(text, add_special_tokens=False).ids, dtype=np.int64)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return self.inner.decode(list(tokens))

@@ -10,9 +10,11 @@ Everything random in step `t` comes from `(seed, t, rank)`, so a run that resume
 bit on a CPU, what an uninterrupted one does. Checkpoints are written to a temporary name, synced and renamed.
 """
 
+import copy
 import csv
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from unmask import check
+from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
 from unmask.masks import Masks, UniformMasks
 from unmask.muon import Muon
@@ -32,6 +35,8 @@ from unmask.text import Store
 from unmask.update import Batch, Learner, Plain, Recorded
 
 T = TypeVar("T")
+
+_COLUMNS = ("step", "loss", "rate", "seconds")  # of the log; seconds since the command was given
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,12 @@ class Recipe:
         check.real("rate", self.rate, above=0.0)
         if self.muon is not None:
             check.real("muon", self.muon, above=0.0)
+        check.integer("warmup", self.warmup, least=0)
+        check.real("decay", self.decay, least=0.0)
+        if check.real("average", self.average, least=0.0) >= 1:
+            raise ValueError(f"Argument 'average' must be below 1, not {self.average:g}.")
+        check.real("clip", self.clip, above=0.0)
+        check.integer("seed", self.seed, least=0)
 
 
 @dataclass
@@ -104,7 +115,7 @@ def train(
         device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
         every: Updates between log lines; checkpoints are ten times as rare.
         minutes: Stop after this long (with a checkpoint), to be resumed later.
-        compile_model: Use `torch.compile`.
+        compile_model: Use `torch.compile`, and on one GPU replay recorded updates (`unmask.update`).
         watch: Called with every log line.
 
     Returns:
@@ -114,28 +125,31 @@ def train(
         FloatingPointError: if the loss is not a number; the last checkpoint is kept.
     """
     masks = masks or UniformMasks()
+    check.integer("every", every, least=1)
     world, rank = _world()
     share = recipe.batch // world
     if share * world != recipe.batch:
         raise ValueError(f"Argument 'batch' must be a multiple of the {world} processes, not {recipe.batch}.")
     device = torch.device(device)
     with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
-        torch.manual_seed(recipe.seed)
+        torch.default_generator.manual_seed(recipe.seed)
         model = Transformer(config).to(device)
     if weights is not None:
         if weights.config != config:
             raise ValueError(f"Argument 'weights' must have the shape {config}, not {weights.config}.")
         model.load_state_dict(weights.state_dict())
-    average = Transformer(config).to(device)
-    average.load_state_dict(model.state_dict())
+    average = copy.deepcopy(model)
     # Several processes exchange gradients in the midst of an update, which is not recorded.
     recorded = compile_model and device.type == "cuda" and world == 1
-    optimisers = _optimisers(model, recipe, recorded)
+    optimisers = _optimisers(model, recipe)
     home = _Home.of(folder, {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}, rank)
     start = home.restore(model, average, optimisers, device)
+    _prepare(optimisers, recorded, device)
     runner: Any = model
     if world > 1:
-        runner = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.index else None)
+        runner = torch.nn.parallel.DistributedDataParallel(
+            model, device_ids=None if device.index is None else [device.index]
+        )
     if compile_model:
         runner = torch.compile(runner)
     learner = Learner(runner, optimisers, recipe.clip, torch.zeros((), device=device))
@@ -149,7 +163,7 @@ def train(
         tokens = store.random_windows(config.length, share, rng=rng)
         return Batch.of(tokens, masks.draw(share, config.length, rng=rng), config.vocab)
 
-    with _stream(recorded):
+    with _stream(device, recorded):
         for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
             share_of_peak = rate_share(recipe, step)
             learner.set_rate(share_of_peak)
@@ -170,6 +184,12 @@ def train(
                 home.log(progress)
                 watch(progress)
             if done % (10 * every) == 0 or last or over:
+                # The loss is that of the weights before the update, which may have broken them.
+                if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+                    raise FloatingPointError(
+                        f"The weights are not numbers after step {done}. Lower the learning rate; "
+                        "the last checkpoint is intact."
+                    )
                 home.checkpoint(done, model, average, optimisers)
             if over:
                 break
@@ -195,11 +215,8 @@ def _ahead(make: Callable[[int], T], start: int, stop: int) -> Iterator[T]:
             yield ready
 
 
-def _optimisers(model: Transformer, recipe: Recipe, recorded: bool) -> list[torch.optim.Optimizer]:
-    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate.
-
-    Rates are tensors if the update is to be recorded: a graph would keep a number for ever.
-    """
+def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate."""
     named = list(model.named_parameters())
     inside = [p for name, p in named if p.ndim == 2 and not name.startswith(("embed", "head"))]
     outside = [p for name, p in named if p.ndim == 2 and name.startswith(("embed", "head"))]
@@ -210,16 +227,24 @@ def _optimisers(model: Transformer, recipe: Recipe, recorded: bool) -> list[torc
         {"params": others, "weight_decay": 0.0, "peak": recipe.rate},
     ]
     optimisers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda, capturable=recorded)
+        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda)
     ]
     if recipe.muon:
         group = {"params": inside, "weight_decay": recipe.decay, "peak": recipe.muon}
         optimisers.append(Muon([group], lr=recipe.muon))
-    if recorded:
-        for optimiser in optimisers:
-            for group in optimiser.param_groups:
-                group["lr"] = torch.zeros((), device=named[0][1].device)
     return optimisers
+
+
+def _prepare(optimisers: list[torch.optim.Optimizer], recorded: bool, device: torch.device) -> None:
+    """Rates as tensors if updates are to be recorded, since a graph would keep a number for ever.
+
+    To be called after a checkpoint is restored, which may come from a run of the other kind.
+    """
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = torch.zeros((), device=device) if recorded else 0.0
+            if "capturable" in group:
+                group["capturable"] = recorded
 
 
 @torch.no_grad()
@@ -230,16 +255,19 @@ def _follow(average: Transformer, model: Transformer, decay: float) -> None:
 
 
 @contextmanager
-def _stream(separate: bool) -> Iterator[None]:
-    """A stream of its own for what is to be recorded; the caller's waits for it at the end."""
+def _stream(device: torch.device, separate: bool) -> Iterator[None]:
+    """A stream of its own, on that GPU, for what is to be recorded; the caller's waits for it at the end."""
     if not separate:
         yield
         return
-    caller, mine = torch.cuda.current_stream(), torch.cuda.Stream()
-    mine.wait_stream(caller)
-    with torch.cuda.stream(mine):
-        yield
-    caller.wait_stream(mine)
+    with torch.cuda.device(device):
+        caller, mine = torch.cuda.current_stream(), torch.cuda.Stream()
+        mine.wait_stream(caller)
+        try:
+            with torch.cuda.stream(mine):
+                yield
+        finally:
+            caller.wait_stream(mine)
 
 
 def _world() -> tuple[int, int]:
@@ -277,7 +305,10 @@ class _Home:
         path = None if self.folder is None else self.folder / "checkpoint.pt"
         if path is None or not path.exists():
             return 0
-        saved = torch.load(path, map_location=device, weights_only=True)
+        try:
+            saved = torch.load(path, map_location=device, weights_only=True)
+        except Exception:  # a damaged file can end in anything
+            raise ValueError(f"The checkpoint {path} is damaged. Remove it to begin the run again.") from None
         if saved["identity"] != self.identity:
             raise ValueError(
                 f"Argument 'folder' must be empty or hold the same run, but {self.folder} holds another. "
@@ -287,6 +318,8 @@ class _Home:
         average.load_state_dict(saved["average"])
         for optimiser, state in zip(optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(state)
+        if self.rank == 0:
+            self._cut_log(int(saved["step"]))
         return int(saved["step"])
 
     def checkpoint(
@@ -311,13 +344,22 @@ class _Home:
             os.fsync(file.fileno())
         temporary.replace(self.folder / "checkpoint.pt")
 
+    def _cut_log(self, step: int) -> None:
+        """Drop what was logged after the checkpoint, which will be logged again, and a line cut short by a kill."""
+        assert self.folder is not None
+        path = self.folder / "log.csv"
+        lines = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in lines if re.fullmatch(r"\d+(,[^,]+){3}", line) and int(line.split(",")[0]) <= step]
+        with replacing(path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in [",".join(_COLUMNS), *kept]))
+
     def log(self, progress: Progress) -> None:
         if self.folder is None or self.rank:
             return
         path = self.folder / "log.csv"
         new = not path.exists()
         with path.open("a", newline="") as file:
-            writer = csv.writer(file)
+            writer = csv.writer(file, lineterminator="\n")
             if new:
-                writer.writerow(["step", "loss", "rate", "seconds"])
+                writer.writerow(_COLUMNS)
             writer.writerow([progress.step, f"{progress.loss:.6f}", f"{progress.rate:.3e}", f"{progress.seconds:.1f}"])

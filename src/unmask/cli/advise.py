@@ -59,7 +59,7 @@ def advise(
       unmask generate --schedule schedule.json
 
     JSON: model, length, target, reference {order, bits_per_token}, steps, order, sizes, nll (predicted, nats per
-    token), bits_per_token, error (a bound on the standard error of nll), above (bits per token over the reference),
+    token), bits_per_token, error (the standard error of nll, about), above (bits per token over the reference),
     runner_up {order, bits_per_token, steps_for_target} or null, even_random {bits_per_token, steps_for_target} or null,
     schedule, saved, advice. A steps_for_target of null means never.
     """
@@ -133,7 +133,7 @@ def sentences(advice: Advice, length: int, target: float | None) -> list[str]:
     above = cost - best
     result = [f"Take {_count(advice.steps)}: {_title(advice.order)}, {_sizes(advice.plan, length)}."]
     price = (
-        f"Predicted cost: {cost:.3f} bits per token (standard error at most "
+        f"Predicted cost: {cost:.3f} bits per token (standard error about "
         f"{_bits(advice.plan.error, length):.3f}), which is {abs(above):.3f} {'above' if above >= 0 else 'below'} the "
         f"best one-by-one likelihood among the measured orders, {best:.3f} in {_title(advice.reference)} with "
         f"{_count(length)}."

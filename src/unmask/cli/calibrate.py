@@ -76,7 +76,7 @@ def calibrate(
 
     JSON: model, length, texts, seconds, orders, measured (those measured now), entropy, tc and dtc of the model (from
     the random order; each with nats per sequence and bits_per_token, null without that order), rows of steps, order,
-    sizes, nll (nats per token), bits_per_token, error (a bound on the standard error of nll); best orders first.
+    sizes, nll (nats per token), bits_per_token, error (the standard error of nll, about); best orders first.
     """
     wanted = {name: schedules.blind_named(name) for name in orders}
     check_place("output", output)

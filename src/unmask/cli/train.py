@@ -48,7 +48,7 @@ _MASKS = ("uniform", "comb")
     help="uniform, or comb: half of each batch as combs of length/16, /8 and /4 steps see it.",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after so long; run again to continue.")
-@click.option("--compile", "compiled", is_flag=True, help="Use torch.compile.")
+@click.option("--compile", "compiled", is_flag=True, help="Compile the model; on a GPU, record updates.")
 @shared.device
 @options.seed
 @options.as_json
@@ -96,9 +96,10 @@ def train(
         raise ValueError(f"Argument 'output' must be a folder, not the file '{output}'.")
     words = shared.read_text(text)
     codec = _codec(alphabet, words)
+    check.integer("layers", layers, least=2)  # one that mixes positions, one that reads
     # Two thirds of four times the width, as is usual for gated layers.
     hidden = max(32, width * 8 // 3 // 32 * 32)
-    config = nn.Config(codec.vocab, length, width, -(-layers // 2), max(1, layers // 2), heads, hidden, hidden)
+    config = nn.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
     store = Store.of(words, codec)
     if len(store) < length:
         raise ValueError(f"Argument 'text' must have at least one sequence of {length} tokens, not {len(store)}.")
@@ -184,7 +185,11 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
     """
     path = folder / _ABOUT
     if path.exists():
-        if json.loads(path.read_text(encoding="utf-8")) != about:
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(f"The file '{path}' is damaged. Remove the folder, or choose another.") from None
+        if kept != about:
             raise ValueError(
                 f"Argument 'output' must be empty or hold the same run, but '{folder}' holds one on another text or "
                 "alphabet. Choose another folder."
