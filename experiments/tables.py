@@ -32,6 +32,7 @@ BLIND = (
     ("comb", "even"),
     ("advised", "calibrated"),
     ("left-to-right", "even"),
+    ("dilated", "rounds"),
     ("confidence", "even"),
     ("margin", "even"),
     ("entropy", "even"),
@@ -121,11 +122,11 @@ def matched() -> str:
 def agreement() -> str:
     """Predicted from the calibration and measured, and how many standard errors lie between."""
     body = []
-    for r in common.read("text8.csv"):
-        if r["predicted"] and round(float(r["steps"])) in (8, 16, 32, 64):
+    for (order, size, steps), r in by_steps().items():
+        if r["predicted"] and steps in (8, 16, 32, 64):
             bits, predicted = float(r["bits"]), float(r["predicted"])
             error = (float(r["error"]) ** 2 + float(r["predicted_error"]) ** 2) ** 0.5
-            name = f"{r['order']}, {r['size']}, {round(float(r['steps']))} steps"
+            name = f"{order}, {size}, {steps} steps"
             body.append([name, f"{predicted:.3f}", f"{bits:.3f}", f"{(bits - predicted) / error:+.1f}"])
     return markdown(["schedule", "predicted", "measured", "standard errors apart"], body)
 
