@@ -2,10 +2,10 @@
 
 import csv
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from unmask.atomic import replacing
 from unmask.cli.names import Family, size_family
 from unmask.curve import Curve
 
@@ -21,16 +21,12 @@ def families(names: Iterable[str], curve: Curve | None = None) -> dict[str, Fami
 def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write a CSV, six significant digits: at once or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", dir=path.parent, suffix=".csv", newline="", encoding="utf-8", delete=False
-    ) as file:
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(columns)
         for row in rows:
             cells = (row[column] for column in columns)
             table.writerow(f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells)
-    Path(file.name).chmod(0o644)
-    Path(file.name).replace(path)
 
 
 def read(name: str) -> list[dict[str, str]]:

@@ -20,6 +20,7 @@ from unmask.cli import model as shared
 from unmask.cli.output import check_place, print_json, progress, terminal
 from unmask.cli.rows import check_rows, write_rows
 from unmask.engine import SHARD, Engine
+from unmask.evaluate import Estimate
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.texts import replays
 
@@ -95,7 +96,7 @@ def evaluate(
     or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
     standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
     (nats per token over the best row) and difference_error (both paired), evaluations (mean per sequence), predicted
-    (nats per token, null where the calibration cannot tell) and predicted_error (a bound on its standard error).
+    (nats per token, null where the calibration cannot tell) and predicted_error (its standard error, about).
     """
     if not files and not (orders and sizes):
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
@@ -202,7 +203,7 @@ def _rows(
 
 
 def _error(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size))
+    return Estimate.of(values).standard_error
 
 
 def _print(
