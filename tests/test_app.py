@@ -286,7 +286,7 @@ def test_a_report_is_the_advice_of_the_command_line(model):
     calibration = models.calibration_of(model)
     report = measured.report(calibration, 0.05, None)
     wanted = advise(calibration, target=0.05)
-    assert report.words == tuple(sentences(wanted, calibration.length, 0.05))
+    assert report.words == tuple(sentences(wanted, calibration, 0.05))
     assert report.record() == wanted.plan.schedule.to_json()
     assert report.sizes.sum() == calibration.length
     (random,) = (each for each in report.losses if each.name == "random")

@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ torch = pytest.importorskip("torch")
 
 from unmask import advise, models, nn, order, size  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
-from unmask.cli import main  # noqa: E402
+from unmask.cli import main, output  # noqa: E402
+from unmask.cli.advise import sentences  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
@@ -471,14 +473,14 @@ def test_a_bad_request_to_advise_is_refused_in_a_sentence(place, line, sentence)
 
 # train
 
-SMALL = "--length 8 --width 16 --layers 1 --heads 2 --batch 8 --steps 60"
+SMALL = "--length 8 --width 16 --layers 2 --heads 2 --batch 8 --steps 60"
 
 
 def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     (tmp_path / "t.txt").write_text("ab ba " * 100)
     line = ("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL)
     first = answer(*line, "--minutes 0")
-    assert (first["steps"], first["finished"]) == (50, False)
+    assert (first["steps"], first["finished"]) == (1, False)
     record = answer(*line)
     assert (record["steps"], record["finished"], record["tokens"]) == (60, True, 600)
     assert record["bits_per_token"] == pytest.approx(record["loss"] / math.log(2))
@@ -563,3 +565,30 @@ def test_every_command_explains_itself_with_examples(command):
     assert result.exit_code == 0
     assert f"\n    unmask {command}" in result.stdout
     assert "JSON:" in result.stdout
+
+
+def test_advice_from_an_unfinished_calibration_says_so(place, tmp_path):
+    kept = Calibration.load(place / "c.json")
+    assert kept.missing == []
+    torn = replace(kept, losses={"random": kept.losses["random"]}, wanted=tuple(kept.losses))
+    torn.save(tmp_path / "torn.json")
+    assert Calibration.load(tmp_path / "torn.json").missing == torn.missing
+    said = " ".join(sentences(advise.advise(torn, steps=4), torn, None))
+    assert f"Only 1 of {len(kept.losses)} orders are measured so far" in said
+    assert "so far" not in " ".join(sentences(advise.advise(kept, steps=4), kept, None))
+
+
+def test_work_in_a_log_says_how_far_it_is(monkeypatch, capsys):
+    """A line every half minute; nothing for short work."""
+    clock = iter([0.0, 10.0, 31.0, 31.0, 40.0])
+    monkeypatch.setattr("unmask.cli.output.time.monotonic", lambda: next(clock))
+    with output.progress() as bar:
+        task = bar.add_task("Measuring", total=4)
+        for _ in range(3):
+            bar.advance(task)
+    assert capsys.readouterr().err.splitlines() == ["Measuring: 50 %"]
+
+
+def test_a_figure_of_no_known_kind_is_refused_before_any_work(place):
+    line = "evaluate", *source(place), "--order random --size even --steps 2", "--figure", place / "e.txt"
+    assert complaint(*line) == "Argument 'figure' must end in .png, .svg or .pdf, not 'e.txt'."

@@ -15,7 +15,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     temporary = target.with_name(f".{os.getpid()}-{target.name}")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # some libraries make files that only their owner may read
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(target)

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,7 @@ class Calibration:
         texts: Number of texts.
         losses: What was measured, by the name of the order.
         source: A fingerprint of the texts and of the seed of the orders; empty if nobody needs to know.
+        wanted: Names of all orders that were to be measured; more than there are losses while that is going on.
     """
 
     length: int
@@ -116,6 +117,12 @@ class Calibration:
     texts: int
     losses: dict[str, Losses] = field(default_factory=dict)
     source: str = ""
+    wanted: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[str]:
+        """Orders that were to be measured and are not."""
+        return [name for name in self.wanted if name not in self.losses]
 
     def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
         """Predicted nats per sequence of given sizes under a measured order, and its standard error (see `Plan`)."""
@@ -185,6 +192,7 @@ class Calibration:
             "model": self.model,
             "texts": self.texts,
             "source": self.source,
+            "wanted": list(self.wanted),
             "losses": {
                 name: {
                     "order": encode(losses.order, ORDERS),
@@ -212,6 +220,7 @@ class Calibration:
                 for name, part in data["losses"].items()
             }
             result = cls(data["length"], data["model"], data["texts"], losses, data.get("source", ""))
+            result = replace(result, wanted=tuple(str(name) for name in data.get("wanted", ())))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"The calibration is damaged: {error!r}.") from None
         for name, part in losses.items():

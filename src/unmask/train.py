@@ -37,6 +37,8 @@ from unmask.update import Batch, Learner, Plain, Recorded
 T = TypeVar("T")
 
 _COLUMNS = ("step", "loss", "rate", "seconds")  # of the log; seconds since the command was given
+_GLANCE = 5.0  # seconds after which whoever watches is told again, however slow the updates
+_KEPT = 60.0  # seconds after which a checkpoint is due
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def train(
         weights: A model of the same shape to begin from; fresh weights by default.
         folder: Where to keep `checkpoint.pt` and `log.csv`; nothing is kept without it.
         device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
-        every: Updates between log lines; checkpoints are ten times as rare.
+        every: Updates between log lines; checkpoints are ten times as rare, but at least one a minute.
         minutes: Stop after this long (with a checkpoint), to be resumed later.
         compile_model: Use `torch.compile`, and on one GPU replay recorded updates (`unmask.update`).
         watch: Called with every log line.
@@ -154,7 +156,7 @@ def train(
         runner = torch.compile(runner)
     learner = Learner(runner, optimisers, recipe.clip, torch.zeros((), device=device))
     update = Recorded(learner) if recorded else Plain(learner)
-    began = time.monotonic()
+    began = seen = kept = time.monotonic()
     progress = Progress(start, math.nan, 0.0, 0.0)
     model.train()
 
@@ -171,7 +173,10 @@ def train(
             _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
             done = step + 1
             last = done == recipe.steps
-            over = minutes is not None and done % 50 == 0 and _agreed(time.monotonic() - began > 60 * minutes, device)
+            now = time.monotonic()
+            # Several processes must ask one another, which takes time itself.
+            asked = minutes is not None and (world == 1 or done % 50 == 0)
+            over = asked and _agreed(now - began > 60 * (minutes or 0.0), device)
             if done % every == 0 or last or over:
                 mean = float(learner.total) / max(done - progress.step, 1)
                 progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
@@ -183,7 +188,13 @@ def train(
                 learner.total.zero_()
                 home.log(progress)
                 watch(progress)
-            if done % (10 * every) == 0 or last or over:
+                seen = now
+            elif now - seen > _GLANCE:
+                mean = float(learner.total) / (done - progress.step)
+                watch(Progress(done, mean, share_of_peak * recipe.rate, now - began))
+                seen = now
+            if done % (10 * every) == 0 or last or over or now - kept > _KEPT:
+                kept = now
                 # The loss is that of the weights before the update, which may have broken them.
                 if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
                     raise FloatingPointError(

@@ -102,7 +102,7 @@ def report(calibration: Calibration, target: float | None, steps: int | None) ->
     if target is None and steps is None:
         raise ValueError("Argument 'target' must be a number of bits per token, unless the steps are settled.")
     advice = advise(calibration, target=target, steps=steps)
-    return Report(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration.length, target)))
+    return Report(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration, target)))
 
 
 @lru_cache(maxsize=8)

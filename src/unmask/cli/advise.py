@@ -82,7 +82,7 @@ def advise(
     advice = find(calibration, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
-    words = sentences(advice, model.length, target)
+    words = sentences(advice, calibration, target)
     if as_json:
         print_json(_record(advice, source.name, model.length, target, save, " ".join(words)))
         return
@@ -127,8 +127,9 @@ def _count(steps: int) -> str:
     return f"{steps} step{'' if steps == 1 else 's'}"
 
 
-def sentences(advice: Advice, length: int, target: float | None) -> list[str]:
-    """The advice for people: what to do, what it costs, what else there is."""
+def sentences(advice: Advice, calibration: Calibration, target: float | None) -> list[str]:
+    """The advice for people: what to do, what it costs, what else there is, and what is not known yet."""
+    length = calibration.length
     best, cost = _bits(advice.best, length), _bits(advice.plan.nll, length)
     above = cost - best
     result = [f"Take {_count(advice.steps)}: {_title(advice.order)}, {_sizes(advice.plan, length)}."]
@@ -141,6 +142,8 @@ def sentences(advice: Advice, length: int, target: float | None) -> list[str]:
     if target is not None and advice.limit is not None:
         kept = advice.plan.nll <= advice.limit * (1 + 1e-12)
         price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}."
+        if _bits(advice.plan.error, length) > target:
+            price += " The standard error is larger than the target: calibrate with more texts before relying on this."
     result.append(price)
     if advice.runner_up is not None:
         name, plan = advice.runner_up
@@ -155,6 +158,12 @@ def sentences(advice: Advice, length: int, target: float | None) -> list[str]:
             needed = advice.even_steps
             even += f", and need {_count(needed)} for the target" if needed else ", and never keep the target"
         result.append(even + ".")
+    if calibration.missing:
+        known, all_ = len(calibration.losses), len(calibration.wanted)
+        result.append(
+            f"Only {known} of {all_} orders are measured so far: {', '.join(calibration.missing)} "
+            f"{'is' if all_ - known == 1 else 'are'} missing. Give the calibrate command again to finish it."
+        )
     return result
 
 

@@ -5,6 +5,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ def measured(
         for name, task in tasks.items():
             losses[name] = _measure(model, wanted[name], tokens, seed, points, engine, partial(bar.advance, task))
             done.append(name)
-            kept = Calibration(model.length, model.fingerprint, tokens.shape[0], dict(losses), kept.source)
+            kept = replace(kept, losses=dict(losses), wanted=tuple(dict.fromkeys([*losses, *wanted])))
             save(kept)
     return kept, done
 

@@ -43,7 +43,7 @@ Where dependence sits at the end (few check tokens: low TC) or at the beginning 
 sizes reveal too much at the wrong moment unless a cut happens to fall right, while 'tc' or 'dtc' lose little and \
 guarantee as much for any data of that TC or DTC. 'minimax-min' is one schedule for both. Where dependence is spread \
 evenly, as in this Markov chain, fixed sizes do better than such guarantees. 'optimal' is made for the loss curve of \
-the data and wins over all: with a curve, use it; without one, minimax."""
+the data and wins over all: with a curve, use it; without one, minimax is what holds for all data."""
 
 
 @click.command()
@@ -147,7 +147,10 @@ def _written(screen: Console | None) -> dict[str, Any]:
         if costs is not None:
             screen.print(_COSTS + "\n")
             screen.print(writing.table(costs))
-            screen.print("[dim]* smallest in its column; a letter costs 4.75 bits if nothing is known[/dim]\n")
+            screen.print(
+                "[dim]* smallest in its column, predicted from validation text; K=256 is one by one.\n"
+                "  A letter costs 4.75 bits if nothing is known.[/dim]\n"
+            )
     return {"text": text, "costs": costs}
 
 

@@ -4,14 +4,24 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -24,18 +34,40 @@ def terminal(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False)
 
 
+class _Steady(Progress):
+    """A progress bar that becomes a line of text now and then where there is no terminal, as in a log."""
+
+    _EVERY = 30.0  # seconds; short work stays silent
+
+    def __init__(self, *columns: ProgressColumn, console: Console):
+        super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._said = time.monotonic()
+
+    def update(self, task_id: TaskID, **fields: Any) -> None:
+        super().update(task_id, **fields)
+        self._say(task_id)
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        self._say(task_id)
+
+    def _say(self, task_id: TaskID) -> None:
+        if self.disable and not self.console.is_terminal and time.monotonic() - self._said > self._EVERY:
+            self._said = time.monotonic()
+            task = self._tasks[task_id]
+            self.console.print(f"{task.description}: {task.percentage:.0f} %", markup=False, soft_wrap=True)
+
+
 def progress() -> Progress:
-    """A progress bar on stderr, gone when it is done and absent where nobody watches."""
+    """A progress bar on stderr, gone when it is done; where there is no terminal, a line every half minute."""
     console = terminal(stderr=True)
-    return Progress(
+    return _Steady(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         TimeRemainingColumn(),
         console=console,
-        transient=True,
-        disable=not console.is_terminal,
     )
 
 

@@ -220,7 +220,8 @@ def _fit(
 
         def watch(now: Progress) -> None:
             title = f"Training, {now.loss / math.log(2):.3f} bits per token"
-            bar.update(task, completed=now.step, description=title)
+            if rank == 0:
+                bar.update(task, completed=now.step, description=title)
 
         try:
             return fit(

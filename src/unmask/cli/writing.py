@@ -66,13 +66,14 @@ def table(rows: list[dict[str, Any]]) -> Table:
     for column in result.columns[2:]:
         column.justify = "right"
     least = {steps: min(bits for (_, _, k), bits in cells.items() if k == steps) for steps in _COLUMNS}
+    one_by_one = min(bits for (_, s, _), bits in cells.items() if s == "one by one")
     for name, _, how_many in _ROWS:
         line = [cells.get((name, how_many, steps)) for steps in _COLUMNS]
         marked = [_cell(bits, bits == least[steps]) for bits, steps in zip(line, _COLUMNS, strict=True)]
         whole = next((bits for (o, s, _), bits in cells.items() if o == name and s == "one by one"), None)
-        result.add_row(name, how_many, *marked, _cell(whole, False))
+        result.add_row(name, how_many, *marked, _cell(whole, whole == one_by_one))
     whole = next((bits for (o, s, _), bits in cells.items() if o == "left-to-right" and s == "one by one"), None)
-    result.add_row("left to right", "", *[""] * len(_COLUMNS), _cell(whole, False))
+    result.add_row("left to right", "", *[""] * len(_COLUMNS), _cell(whole, whole == one_by_one))
     return result
 
 

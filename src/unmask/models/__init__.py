@@ -78,6 +78,8 @@ def _read(name: str, path: Path, device: str | torch.device) -> Model:
         module, about = nn.load(path)
     except OSError as error:
         raise ValueError(f"Argument 'model' must name a file to read, not '{path}': {error}.") from None
+    except ValueError as error:
+        raise ValueError(str(error).replace("Argument 'path'", "Argument 'model'")) from None
     codec = codec_of(about, module.config.vocab)
     module = module.to(device)
     return Model(name, module, module.predictor(), codec, module.config.length, about, fingerprint(module))

@@ -60,7 +60,8 @@ class Threshold(Reactive):
     threshold: float = 0.9
 
     def __post_init__(self):
-        check.real("threshold", self.threshold, least=0.0)
+        if check.real("threshold", self.threshold, least=0.0) > 1:
+            raise ValueError(f"Argument 'threshold' must be a probability, at most 1, not {self.threshold:g}.")
 
     def count(self, ranked: Ranked) -> Any:
         return _prefix(ranked.confidence >= self.threshold, ranked.valid)
