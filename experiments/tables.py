@@ -58,6 +58,7 @@ def totals() -> str:
     least = {
         steps: min(bits for (*rule, k), bits in found.items() if k == steps and tuple(rule) in BLIND) for steps in STEPS
     }
+    one_by_one = min(bits for (_, size, _), bits in found.items() if size == "one by one")
     body = []
     for order, size in BLIND:
         line = [f"{order}, {size}"]
@@ -65,7 +66,8 @@ def totals() -> str:
             bits = found.get((order, size, steps))
             line.append("" if bits is None else f"**{bits:.3f}**" if bits == least[steps] else f"{bits:.3f}")
         whole = found.get((order, "one by one", 256))
-        body.append([*line, "" if whole is None else f"{whole:.3f}"])
+        line.append("" if whole is None else f"**{whole:.3f}**" if whole == one_by_one else f"{whole:.3f}")
+        body.append(line)
     return markdown(["order, sizes", *(f"{steps} steps" for steps in STEPS), "one by one"], body)
 
 

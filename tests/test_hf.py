@@ -1,6 +1,7 @@
 """Models of Hugging Face: what stays fixed, what is predicted, what is refused, and all four commands on a tiny one."""
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -417,3 +418,9 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(monkey
     one = replay(model.predictor, Schedule(size.Even(1), order.Random()), tokens, rng=[0] * len(tokens), masked=masked)
     stored = next(csv.DictReader((Path(reactions.RESULTS) / "reactions.csv").open()))
     assert reactions.per_reaction(one.nll).mean() == pytest.approx(float(stored["bits_per_token"]), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
+def test_a_folder_that_does_not_exist_is_said_not_to(name):
+    with pytest.raises(ValueError, match=re.escape(f"must name a folder that exists, which '{name}' does not.")):
+        hf.load(name)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
+from pathlib import Path
 from typing import Any
 
 from unmask.backend import torch
@@ -85,6 +86,9 @@ def load(
             was not allowed.
     """
     transformers = _library()
+    # A name on the hub is an owner and a word: anything else can only be a folder.
+    if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
+        raise ValueError(f"Argument 'model' must name a folder that exists, which '{name}' does not.")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
