@@ -121,6 +121,20 @@ def matched() -> str:
     return markdown(["rule", "evaluations"], body)
 
 
+def trained() -> str:
+    """Small models trained on different masks."""
+    body = [
+        [
+            r["masks"],
+            r["schedule"],
+            f"{float(r['bits']):.3f} ± {float(r['error']):.3f}",
+            f"{float(r['over_uniform']):+.4f} ± {float(r['over_uniform_error']):.4f}",
+        ]
+        for r in common.read("masks.csv")
+    ]
+    return markdown(["trained on masks", "measured under", "bits per character", "over uniform masks"], body)
+
+
 def agreement() -> str:
     """Predicted from the calibration and measured, and how many standard errors lie between."""
     body = []
@@ -164,6 +178,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "matched": matched,
     "searched": searched,
+    "trained": trained,
     "samples": samples,
 }
 

@@ -238,6 +238,20 @@ def test_no_periodic_order_beats_the_comb_in_sixteen_steps():
     assert gain < -3 * error  # but few steps leave room
 
 
+def test_a_schedule_is_served_best_by_a_model_trained_on_its_masks():
+    found = {
+        (r["masks"], r["schedule"]): (float(r["over_uniform"]), float(r["over_uniform_error"]))
+        for r in rows("masks.csv")
+    }
+    page = (FOLDER.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    (own, own_error), (half, half_error) = (found[masks, "comb, 8 steps"] for masks in ("comb", "half comb"))
+    assert own < half - 3 * own_error < -3 * half_error
+    assert f"costs {-own:.3f} bits less" in page
+    assert f"gains {-half:.3f} bits" in page
+    gain, error = found["comb", "random, 8 steps"]
+    assert gain > 3 * error
+
+
 @pytest.mark.parametrize("period", [3, 4])
 def test_the_search_finds_the_best_of_all_periodic_schedules(script, period):
     """Against trying every way to divide the residues among the steps."""
