@@ -211,12 +211,29 @@ class Calibration:
                 for name, part in data["losses"].items()
             }
             result = cls(data["length"], data["model"], data["texts"], losses, data.get("source", ""))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"The calibration is damaged: {error!r}.") from None
-        for name, part in losses.items():
-            if part.table.shape != (part.visible.size, result.length) or part.error.shape != part.visible.shape:
-                raise ValueError(f"The calibration is damaged: the numbers of the order {name} do not fit together.")
+        result._check()
         return result
+
+    def _check(self) -> None:
+        """Refuse what no `measure` makes: files come from strangers, and what they say is computed with and shown."""
+        for key, value, kind, words in (
+            ("length", self.length, int, "a positive integer"),
+            ("texts", self.texts, int, "a positive integer"),
+            ("model", self.model, str, "text"),
+            ("source", self.source, str, "text"),
+        ):
+            if type(value) is not kind or (kind is int and not 1 <= value < 2**53):
+                raise ValueError(f"The calibration is damaged: '{key}' must be {words}, not {str(value)[:40]!r}.")
+        for name, part in self.losses.items():
+            fits = part.table.shape == (part.visible.size, self.length) and part.error.shape == part.visible.shape
+            if not fits or not part.visible.size:
+                raise ValueError(f"The calibration is damaged: the numbers of the order {name} do not fit together.")
+            if part.visible[0] != 0 or part.visible[-1] >= self.length or np.any(np.diff(part.visible) <= 0):
+                raise ValueError(f"The calibration is damaged: 'visible' of the order {name} must ascend from 0.")
+            if not all(np.all(np.isfinite(values) & (values >= 0)) for values in (part.table, part.error)):
+                raise ValueError(f"The calibration is damaged: a loss or error of the order {name} is not possible.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -228,7 +245,7 @@ class Calibration:
         """Read what `save` wrote."""
         try:
             data = json.loads(Path(path).read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError):
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             raise ValueError(f"Argument 'path' must name a calibration in JSON, which {path} is not.") from None
         return cls.from_json(data)
 

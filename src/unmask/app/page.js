@@ -46,7 +46,13 @@
     view.playing = false;
   }
 
+  let turn = 0;
+
   window.unmask = {
+    turned(given) { // what is sent to the server, with its number: the newest is what the page wants
+      turn += 1;
+      return [String(turn), ...given.slice(1)];
+    },
     begin() { // a new run: follow it as it comes
       stop();
       view.shown = 0;

@@ -14,6 +14,7 @@ from unmask.schedule import GAUGES
 from unmask.trace import GIVEN, OPEN
 
 _ROUNDING = 1e-9  # nats: what is below is exactly zero but for rounding
+_SPREAD = "After ± is the standard error that the estimated curve leaves."
 _GREY = 7  # the colour of what is no schedule
 # Those that are looked at most have the plain colours.
 _STYLES = tuple(dict.fromkeys(["even", "tc", "cosine", "dtc", "minimax-min", "optimal", "log-linear", *ALL_SIZES]))
@@ -99,8 +100,9 @@ def guarantees(view: laws.Comparison) -> str:
 def errors(view: tradeoffs.Tradeoff) -> str:
     """Error against steps on one distribution, and some of it in a table."""
     loss = view.known.curve
+    summary = DISTRIBUTIONS[view.known.record["name"]].summary.format(**view.known.record)
     facts = (
-        f"{view.known.title} ({DISTRIBUTIONS[view.known.record['name']].summary}): "
+        f"{view.known.title} ({summary}): "
         f"entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
         f"DTC {spoken(loss.dual_total_correlation)} nats."
     )
@@ -119,12 +121,13 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
     count = int(view.errors[0].steps[middle])
     ranked = sorted(view.errors, key=lambda each: each.kl[middle])
-    words = ", ".join(f"{each.name} {_nats(each.kl[middle])}" for each in ranked)
+    words = ", ".join(f"{each.name} {_error(each, middle)}" for each in ranked)
+    spread = "" if ranked[0].error is None else f" {_SPREAD}"
     figure = Chart(
         "errors",
         "Error against steps",
         f"Expected KL with {_count(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
-        "no error is above its promise, and with one token per step there is none.",
+        f"no error is above its promise, and with one token per step there is none.{spread}",
         "steps",
         "expected KL, nats",
         lines,
@@ -142,12 +145,13 @@ def _error_table(view: tradeoffs.Tradeoff) -> str:
     rows = []
     for each in view.errors:
         cells = [
-            f"<b>{_nats(each.kl[place])}</b>" if each.kl[place] <= least + _ROUNDING else _nats(each.kl[place])
+            f"<b>{_error(each, place)}</b>" if each.kl[place] <= least + _ROUNDING else _error(each, place)
             for place, least in zip(shown, best, strict=True)
         ]
         rows.append([escape(each.name), *cells])
     heads = ["size", *(f"K = {int(steps[place])}" for place in shown)]
-    return table("Expected KL in nats", heads, rows, "The smallest of each column is in bold.")
+    caption = "The smallest of each column is in bold." + ("" if view.errors[0].error is None else f" {_SPREAD}")
+    return table("Expected KL in nats", heads, rows, caption)
 
 
 def watched(both: Sequence[runs.Run], key: str = "") -> str:
@@ -192,7 +196,8 @@ def report(view: measured.Report) -> str:
     """Advice, loss curves, costs and the implied sizes."""
     first, *others = view.words
     words = f"<p class='advice'>{escape(first)}</p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
-    about = f"<p class='facts'>{view.calibration.texts} texts of {view.calibration.length} tokens were measured.</p>"
+    measured_on = f"{_count(view.calibration.texts, 'text')} of {_count(view.calibration.length, 'token')}"
+    about = f"<p class='facts'>{escape(measured_on)} were measured.</p>"
     return words + about + "".join(chart.html(each) for each in _report_charts(view))
 
 
@@ -242,23 +247,12 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], capti
     body = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
     )
-    key = title.lower().replace(" ", "-")
+    key = escape(title.lower().replace(" ", "-"))
     return (
         f'<p class="caption" id="{key}-caption"><b>{escape(title)}</b> {escape(caption)}</p>'
         f'<div class="table" tabindex="0" role="region" aria-label="{escape(title)}">'
         f'<table aria-describedby="{key}-caption"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
-
-
-def progress(done: int, whole: int, words: str) -> str:
-    """How far long work has come."""
-    share = f'<progress value="{done}" max="{whole}"></progress>' if whole else "<progress></progress>"
-    return f'<div class="progress" role="status">{share} {escape(words)}</div>'
-
-
-def note(words: str) -> str:
-    """What became of long work."""
-    return f'<p class="note" role="status">{escape(words)}</p>'
 
 
 def _range(name: str, sizes: np.ndarray) -> str:
@@ -276,8 +270,11 @@ def _fixed(law: laws.Law) -> bool:
     return bool(np.all((law.cuts == 0) | (law.cuts == 1)))
 
 
-def _nats(value: float) -> str:
-    return number(float(value)) if value > _ROUNDING else "0"
+def _error(each: tradeoffs.Errors, place: int) -> str:
+    value = number(float(each.kl[place])) if each.kl[place] > _ROUNDING else "0"
+    if each.error is None:
+        return value
+    return f"{value} ± {each.error[place] if each.error[place] > _ROUNDING else 0:.2g}"
 
 
 def _count(number_of: int, noun: str) -> str:
