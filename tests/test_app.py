@@ -1,5 +1,6 @@
 """The explorer without a browser: what the page shows is what the library computes."""
 
+import dataclasses
 import json
 import math
 import re
@@ -190,6 +191,17 @@ def test_the_table_of_guarantees_has_the_numbers_of_the_laws():
     cells = ["".join(cell.itertext()) for cell in parsed(panels.guarantees(view)).iter("td")]
     assert cells[0] == f"{view.laws[0].guarantees['tc']:#.4g}"
     assert float(cells[5]) == pytest.approx(size.TC(8).coefficient(64), rel=1e-3)
+
+
+def test_every_smallest_guarantee_is_bold_and_the_caption_says_so():
+    law = laws.law("even", 64, 8)
+    near = {key: value * (1 + 1e-12) for key, value in law.guarantees.items()}
+    same = dataclasses.replace(law, name="ceil", guarantees=near)
+    page = parsed(panels.guarantees(laws.Comparison(64, 8, (law, same), laws.compare(64, 8, ["even"]).least)))
+    assert len(list(page.iter("b"))) == 1 + 8  # the title, and both rows
+    words = "".join(page.find("p").itertext())
+    assert "The smallest of each column is in bold." in words
+    assert "times TC for tc, times DTC for dtc" in words
 
 
 def test_errors_are_well_formed_pictures_with_sentences():
@@ -385,6 +397,35 @@ def test_a_file_that_is_no_calibration_is_refused_by_its_own_name(tmp_path):
         assert str(tmp_path) not in str(caught.value)
 
 
+def test_the_command_names_its_own_option_where_a_calibration_is_none(tmp_path):
+    pytest.importorskip("gradio")
+    from click.testing import CliRunner
+
+    from unmask.cli import main
+
+    (tmp_path / "notes.md").write_text("no JSON")
+    result = CliRunner().invoke(main, ["explore", "--no-browser", "--calibration", str(tmp_path / "notes.md")])
+    assert result.exit_code == 2
+    assert "Argument 'calibration' must name a calibration in JSON" in result.output
+
+
+def test_what_does_not_fit_into_memory_blames_no_number_in_particular():
+    pytest.importorskip("gradio")
+    from unmask.app.fields import Form
+    from unmask.cli.group import TOO_LARGE
+
+    assert Form("tab")._sentence(MemoryError()) == ("", TOO_LARGE)
+    assert "length" not in TOO_LARGE
+
+
+def test_the_facts_of_a_distribution_speak_of_no_option():
+    values = {"length": 16, "dimension": 12, "alphabet": 16, "stay": 0.8, "bias": 0.2}
+    for family in DISTRIBUTIONS:
+        values["alphabet"] = 2 if family in ("parity", "linear", "markov") else 16
+        facts = panels.errors(last(family, values, ["even"])).split("</p>")[0]
+        assert not re.search(r"--|[{}]|STAY|BIAS|DIMENSION", facts), facts
+
+
 def test_without_gradio_one_sentence_names_the_extra(monkeypatch):
     pytest.importorskip("torch")
     from click.testing import CliRunner
@@ -482,8 +523,6 @@ def calibration(model):
 
 def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     pytest.importorskip("gradio")
-    import dataclasses
-
     from unmask.app import measured, page, runs, status
     from unmask.calibrate import Calibration
 

@@ -218,14 +218,13 @@ class Calibration:
 
     def _check(self) -> None:
         """Refuse what no `measure` makes: files come from strangers, and what they say is computed with and shown."""
-        for key, value, kind, words in (
-            ("length", self.length, int, "a positive integer"),
-            ("texts", self.texts, int, "a positive integer"),
-            ("model", self.model, str, "text"),
-            ("source", self.source, str, "text"),
-        ):
-            if type(value) is not kind or (kind is int and not 1 <= value < 2**53):
-                raise ValueError(f"The calibration is damaged: '{key}' must be {words}, not {str(value)[:40]!r}.")
+        for key, number in (("length", self.length), ("texts", self.texts)):
+            if type(number) is not int or not 1 <= number < 2**53:
+                found = repr(number)[:40]
+                raise ValueError(f"The calibration is damaged: '{key}' must be a positive integer, not {found}.")
+        for key, text in (("model", self.model), ("source", self.source)):
+            if not isinstance(text, str):
+                raise ValueError(f"The calibration is damaged: '{key}' must be text, not {repr(text)[:40]}.")
         for name, part in self.losses.items():
             fits = part.table.shape == (part.visible.size, self.length) and part.error.shape == part.visible.shape
             if not fits or not part.visible.size:

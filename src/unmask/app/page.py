@@ -81,8 +81,10 @@ def _opened(query: Mapping[str, str], tabs: Mapping[str, Tab]) -> list[Any]:
 def looks() -> dict[str, Any]:
     """Theme, styles and script, for `launch`: fonts of the system, colours that Gradio has anyway."""
     files = resources.files("unmask.app")
+    # White letters need a darker blue than Gradio's own.
+    dark = {"button_primary_background_fill": "*primary_700", "button_primary_background_fill_hover": "*primary_800"}
     return {
-        "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO),
+        "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO).set(**dark),
         "css": files.joinpath("page.css").read_text(encoding="utf-8"),
         "head": f"<script>{files.joinpath('page.js').read_text(encoding='utf-8')}</script>",
         "footer_links": [],
