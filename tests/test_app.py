@@ -1,5 +1,6 @@
 """The explorer without a browser: what the page shows is what the library computes."""
 
+import dataclasses
 import json
 import math
 import re
@@ -12,6 +13,7 @@ import pytest
 
 from unmask import evaluate, gauge, size
 from unmask.app import chart, laws, links, panels, tradeoffs
+from unmask.cli import data
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, SIZES
 from unmask.distribution import Markov
 
@@ -69,8 +71,8 @@ def test_the_downloads_hold_what_is_shown():
 
 
 def last(family, values, names):
-    *_, shown = tradeoffs.compare(family, values, names)
-    return shown
+    *_, stage = tradeoffs.compare(family, values, names)
+    return stage.view
 
 
 MARKOV = {"length": 64, "alphabet": 2, "stay": 0.9}
@@ -96,8 +98,36 @@ def test_no_error_is_above_its_promise(family):
 
 
 def test_schedules_arrive_one_by_one():
-    counts = [(len(shown.errors), shown.wanted) for shown in tradeoffs.compare("markov", MARKOV, ["even", "tc"])]
-    assert counts == [(0, 2), (1, 2), (2, 2)]
+    stages = [stage for stage in tradeoffs.compare("markov", MARKOV, ["even", "tc"]) if stage.view is not None]
+    assert [len(stage.view.errors) for stage in stages] == [0, 1, 2]
+    assert [(stage.done, stage.whole) for stage in stages] == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_long_work_tells_how_far_it_is_before_and_while_the_curve_is_estimated():
+    values = {"length": 64, "dimension": 60, "alphabet": 2, "draws": 9, "seed": 17}
+    stages = list(tradeoffs.compare("linear", values, ["even"]))
+    assert stages[0].words == "Preparing the distribution"
+    assert [(stage.done, stage.whole) for stage in stages[1:5]] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [stage.view for stage in stages[:5]] == [None] * 5
+    # The next time it comes from memory, and what is remembered is what the command line computes.
+    assert next(tradeoffs.compare("linear", values, ["even"])).view.known is stages[-1].view.known
+    options = {"dimension": 60, "alphabet": 2}
+    known = data.read(64, "linear", None, False, 9, options, rng=np.random.default_rng(17))
+    assert np.array_equal(stages[-1].view.known.curve.loss, known.curve.loss)
+    assert stages[-1].view.known.title == known.title
+
+
+def test_an_estimated_error_has_its_standard_error_wherever_it_is_shown():
+    values = {"length": 64, "dimension": 60, "alphabet": 2, "draws": 8, "seed": 1}
+    view = last("linear", values, ["even"])
+    (each,) = view.errors
+    place = each.steps.tolist().index(8)
+    spread = view.known.standard_error(size.Even(8))
+    assert view.rows()[place]["curve_error"] == each.error[place] == spread
+    assert "curve_error" in links.as_csv(view.rows()).splitlines()[0]
+    cells = ["".join(cell.itertext()) for cell in parsed(panels.errors(view)).iter("td")]
+    assert cells[0] == f"{each.kl[place]:#.4g} ± {spread:.2g}"
+    assert "curve_error" not in last("markov", MARKOV, ["even"]).rows()[0]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +139,10 @@ def test_schedules_arrive_one_by_one():
         ("reed-solomon", {"length": 8, "dimension": 9, "alphabet": 8}, "dimension"),
         ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "--estimate-curve"),
         ("mixture", {"length": 8, "bias": -1}, "bias"),
+        ("linear", {"length": 8, "dimension": 4, "alphabet": 2, "draws": 201}, "'draws' must be at most 200, not 201."),
+        ("markov", {**MARKOV, "alphabet": 10_000_000}, "Argument 'alphabet' must be at most 64, not 10000000."),
+        ("parity", {"length": 8, "alphabet": 10_000_000}, "Argument 'alphabet' must be at most 4096, not 10000000."),
+        ("parity", {"length": 8, "seed": 10**20}, "Argument 'seed' must be at most 9007199254740992, not 1"),
     ],
 )
 def test_a_bad_parameter_is_one_sentence(family, values, sentence):
@@ -159,6 +193,17 @@ def test_the_table_of_guarantees_has_the_numbers_of_the_laws():
     assert float(cells[5]) == pytest.approx(size.TC(8).coefficient(64), rel=1e-3)
 
 
+def test_every_smallest_guarantee_is_bold_and_the_caption_says_so():
+    law = laws.law("even", 64, 8)
+    near = {key: value * (1 + 1e-12) for key, value in law.guarantees.items()}
+    same = dataclasses.replace(law, name="ceil", guarantees=near)
+    page = parsed(panels.guarantees(laws.Comparison(64, 8, (law, same), laws.compare(64, 8, ["even"]).least)))
+    assert len(list(page.iter("b"))) == 1 + 8  # the title, and both rows
+    words = "".join(page.find("p").itertext())
+    assert "The smallest of each column is in bold." in words
+    assert "times TC for tc, times DTC for dtc" in words
+
+
 def test_errors_are_well_formed_pictures_with_sentences():
     shown = last("parity", {"length": 16}, ["even", "tc", "log-linear"])
     page = parsed(panels.errors(shown))
@@ -184,28 +229,62 @@ def test_thinning_keeps_the_peaks_and_the_ends():
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])
-@pytest.mark.parametrize("values", [[1.0], [0.5, 0.5], [1e-8, 1e8], [3.0, 3.1], [1.0, 1000.0]])
+@pytest.mark.parametrize(
+    "values", [[1.0], [0.5, 0.5], [1e-8, 1e8], [3.0, 3.1], [1.0, 1000.0], [1e-5, 2.9e-4], [2e5, 1.3e6]]
+)
 def test_axes_have_a_few_ticks_within_reach(values, logarithmic):
     axis = chart._Axis.of(np.array(values), logarithmic)
     assert 1 <= len(axis.ticks) <= 11
     assert all(-1e-9 <= place <= 1 + 1e-9 for place, _ in axis.ticks)
+    # A label is the number at its place, and no other tick has it.
+    said = np.array([float(label.replace(",", "")) for _, label in axis.ticks])
+    assert len(np.unique(said)) == said.size
+    there = axis.low + np.array([place for place, _ in axis.ticks]) * (axis.high - axis.low)
+    assert said == pytest.approx(10**there if logarithmic else there, rel=1e-5, abs=1e-12)
 
 
 # Links
 
 
 TABS = {
-    "schedules": {"length": links.whole, "size": links.some_of(NAMES)},
-    "watch": {"text": links.words, "left order": links.words, "seed": links.whole},
+    "schedules": {"length": links.whole(least=2, most=4096), "size": links.some_of(NAMES)},
+    "watch": {"text": links.words, "left order": links.words, "seed": links.whole()},
+    "model": {"target": links.optional(links.real(least=0)), "steps": links.optional(links.whole())},
 }
 
 
-def test_a_link_brings_the_view_back():
+@pytest.mark.parametrize(
+    ("tab", "values"),
+    [
+        ("watch", {"text": "the ____ & <b> of é", "left order": "comb-16", "seed": 7}),
+        ("watch", {"text": "", "left order": "comb", "seed": 2**53}),
+        ("model", {"target": None, "steps": 8}),
+        ("model", {"target": 0.05, "steps": None}),
+    ],
+)
+def test_a_link_brings_the_view_back(tab, values):
     from urllib.parse import parse_qsl
 
-    values = {"text": "the ____ & <b> of é", "left order": "comb-16", "seed": 7}
-    address = links.link("watch", values)
-    assert links.read(dict(parse_qsl(address[1:])), TABS) == links.Reading("watch", values, ())
+    address = links.link(tab, values)
+    query = dict(parse_qsl(address[1:], keep_blank_values=True))
+    assert links.read(query, TABS) == links.Reading(tab, values, ())
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"tab": "schedules", "length": "5000"}, "Argument 'length' must be at most 4096, not 5000."),
+        ({"tab": "schedules", "length": "9" * 400}, "Argument 'length' must be at most 4096, not 999"),
+        ({"tab": "schedules", "size": ""}, "Argument 'size' must name one schedule at least."),
+        ({"tab": "watch", "seed": "1" + "0" * 20}, "Argument 'seed' must be at most 9007199254740992, not 1"),
+        ({"tab": "watch", "text": "_" * 4097}, "Argument 'text' must have at most 4096 letters in a link, not 4097."),
+        ({"tab": "model", "target": "-1"}, "Argument 'target' must be at least 0, not -1."),
+    ],
+)
+def test_a_value_that_no_field_can_have_is_left_out_of_a_link(query, sentence):
+    reading = links.read(query, TABS)
+    assert reading.values == {}
+    assert sentence in reading.problems[0]
 
 
 def test_what_is_wrong_with_a_link_is_left_out_with_a_sentence():
@@ -266,15 +345,25 @@ def test_both_sides_are_what_the_sampler_does(model):
         ("THE", ("comb", "even", 3), "has 'T' at character 0"),
         ("the", ("comb", "even", 3), "must have something to fill"),
         ("_", ("combb", "even", 3), "Argument 'left order' must be a known name"),
-        ("_", ("comb", "threshold:x", 3), "Argument 'left threshold' must be a number"),
+        ("_", ("comb-0", "even", 3), "Argument 'left order' is refused: its segments must be at least 1, not 0."),
+        ("_", (None, "even", 3), "Argument 'left order' must be a name, not None."),
+        ("_", ("comb", "threshold:x", 3), "Argument 'left size' is refused: its threshold must be a number, not 'x'."),
+        ("_", ("comb", "entropy-bound:-1", 3), "Argument 'left size' is refused: its bound must be at least 0, not -1"),
+        ("_", ("comb", "evn", 3), "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?"),
+        ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. Choose from"),
+        ("_", ("comb", None, 3), "Argument 'left size' must be a name, not None."),
+        ("_", ("comb", "optimal", 3), "Argument 'left size' must be a known name, not 'optimal'."),
         ("_", ("comb", "even", 0), "Argument 'left steps' must be at least 1, not 0."),
     ],
 )
 def test_a_bad_text_or_schedule_is_refused_before_the_model_runs(model, text, left, sentence):
     from unmask.app import runs
 
-    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)):
+    with pytest.raises((ValueError, TypeError), match=re.escape(sentence)) as caught:
         next(runs.watch(model, text, (runs.Choice(*left), runs.Choice("random", "even", 1)), seed=0))
+    # The page has no such field to give.
+    assert "--length" not in str(caught.value)
+    assert "--calibration" not in str(caught.value)
 
 
 def test_a_report_is_the_advice_of_the_command_line(model):
@@ -308,6 +397,35 @@ def test_a_file_that_is_no_calibration_is_refused_by_its_own_name(tmp_path):
         assert str(tmp_path) not in str(caught.value)
 
 
+def test_the_command_names_its_own_option_where_a_calibration_is_none(tmp_path):
+    pytest.importorskip("gradio")
+    from click.testing import CliRunner
+
+    from unmask.cli import main
+
+    (tmp_path / "notes.md").write_text("no JSON")
+    result = CliRunner().invoke(main, ["explore", "--no-browser", "--calibration", str(tmp_path / "notes.md")])
+    assert result.exit_code == 2
+    assert "Argument 'calibration' must name a calibration in JSON" in result.output
+
+
+def test_what_does_not_fit_into_memory_blames_no_number_in_particular():
+    pytest.importorskip("gradio")
+    from unmask.app.fields import Form
+    from unmask.cli.group import TOO_LARGE
+
+    assert Form("tab")._sentence(MemoryError()) == ("", TOO_LARGE)
+    assert "length" not in TOO_LARGE
+
+
+def test_the_facts_of_a_distribution_speak_of_no_option():
+    values = {"length": 16, "dimension": 12, "alphabet": 16, "stay": 0.8, "bias": 0.2}
+    for family in DISTRIBUTIONS:
+        values["alphabet"] = 2 if family in ("parity", "linear", "markov") else 16
+        facts = panels.errors(last(family, values, ["even"])).split("</p>")[0]
+        assert not re.search(r"--|[{}]|STAY|BIAS|DIMENSION", facts), facts
+
+
 def test_without_gradio_one_sentence_names_the_extra(monkeypatch):
     pytest.importorskip("torch")
     from click.testing import CliRunner
@@ -326,8 +444,8 @@ def test_a_sentence_finds_its_field():
 
     with gr.Blocks():
         form = Form("tab", aliases={"estimate-curve": "draws"})
-        form.add("steps", gr.Number(), links.whole)
-        form.add("draws", gr.Number(), links.whole)
+        form.add("steps", gr.Number(), links.whole())
+        form.add("draws", gr.Number(), links.whole())
         form.finish()
     answers = form.answers(ValueError("Argument 'steps' must be at least 1, not 0."))
     assert answers == ['<p role="alert">Steps must be at least 1, not 0.</p>', "", ""]
@@ -335,6 +453,26 @@ def test_a_sentence_finds_its_field():
     assert answers == ["", '<p role="alert">Out of reach. With &#x27;draws&#x27; it is estimated.</p>', ""]
     assert form.answers(ValueError("Something else."))[2] == '<p role="alert">Something else.</p>'
     assert form.answers() == ["", "", ""]
+
+
+def test_the_command_shows_the_page_to_this_machine_only_unless_told_otherwise(monkeypatch):
+    pytest.importorskip("gradio")
+    from click.testing import CliRunner
+
+    from unmask.app import page
+    from unmask.cli import main
+
+    served = []
+
+    def serve(built, **how):
+        served.append(how)
+        built.block_thread = lambda: None
+        return "somewhere"
+
+    monkeypatch.setattr(page, "serve", serve)
+    for options in ([], ["--host", "0.0.0.0"]):
+        assert CliRunner().invoke(main, ["explore", "--no-browser", *options]).exit_code == 0
+    assert [how["host"] for how in served] == ["127.0.0.1", "0.0.0.0"]
 
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1", "", "a" * 300])
@@ -360,3 +498,217 @@ def test_the_program_for_a_space_serves_the_page(monkeypatch):
     ((built, how),) = served
     assert isinstance(built, gradio.Blocks)
     assert how == {"host": "0.0.0.0", "port": 7860, "browser": False}
+
+
+# The page, without anybody who looks at it
+
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def hostile(calibration):
+    """A calibration with markup wherever a file can have words of its own."""
+    record = calibration.to_json()
+    record |= {"model": HOSTILE, "source": HOSTILE}
+    record["losses"] = {f"{HOSTILE}{name}": part for name, part in record["losses"].items()}
+    return record
+
+
+@pytest.fixture(scope="module")
+def calibration(model):
+    from unmask import models
+
+    return models.calibration_of(model)
+
+
+def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
+    pytest.importorskip("gradio")
+    from unmask.app import measured, page, runs, status
+    from unmask.calibrate import Calibration
+
+    report = measured.report(Calibration.from_json(hostile(calibration)), 0.05, None)
+    run = runs.Run(HOSTILE, (HOSTILE, ""), (0, -3), (1,), (0.5,), None)
+    known = dataclasses.replace(last("markov", MARKOV, ["even"]).known, title=HOSTILE, notes=(HOSTILE,))
+    shown = [
+        panels.report(report),
+        panels.watched((run, run)),
+        panels.errors(tradeoffs.Tradeoff(known, ())),
+        panels.table(HOSTILE, [HOSTILE], [], HOSTILE),
+        status.note(HOSTILE),
+        status.progress(1, 2, HOSTILE),
+    ]
+    built = page.build(dataclasses.replace(model, name=HOSTILE), calibration, HOSTILE)
+    shown += [str(block.value) for block in built.blocks.values() if isinstance(getattr(block, "value", None), str)]
+    assert sum("&lt;img" in each for each in shown) >= 8
+    assert [each for each in shown if "<img" in each] == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"texts": HOSTILE},
+        {"texts": 0},
+        {"texts": True},
+        {"length": "256"},
+        {"length": 10**400},
+        {"model": 3},
+        {"losses": {"random": {"order": {"name": "random"}, "visible": [], "table": [], "error": []}}},
+    ],
+)
+def test_a_damaged_calibration_is_one_sentence_about_the_file(calibration, tmp_path, change):
+    from unmask.app import measured
+
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(calibration.to_json() | change))
+    with pytest.raises(ValueError, match=r"^Argument 'file' is refused: The calibration is damaged: ") as caught:
+        measured.read(str(file))
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("table", float("nan")), ("error", -1.0), ("visible", 10**6), ("visible", 10**400)]
+)
+def test_numbers_that_were_never_measured_are_refused(calibration, tmp_path, part, value):
+    from unmask.app import measured
+
+    record = calibration.to_json()
+    numbers = record["losses"]["random"][part]
+    numbers[-1] = [value] * len(numbers[-1]) if part == "table" else value
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=r"^Argument 'file' is refused: The calibration is damaged: "):
+        measured.read(str(file))
+
+
+def test_only_the_newest_work_of_a_page_is_current():
+    from unmask.app.current import Current
+
+    current = Current()
+    first, other = current.begin("page", "1"), current.begin("another page", "1")
+    assert first.current
+    second = current.begin("page", "3")
+    assert (first.current, second.current, other.current) == (False, True, True)
+    # What was asked for before it but arrives after it is not worth beginning.
+    assert not current.begin("page", "2").current
+    assert second.current
+
+
+class Visitor:
+    """Stands for the request of one open page."""
+
+    def __init__(self, session_hash="page"):
+        self.session_hash = session_hash
+
+
+def tab_of(name, model, calibration):
+    gr = pytest.importorskip("gradio", reason="the page needs gradio: pip install 'unmask[app]'")
+    from unmask.app.tabs import distributions, schedules, watch
+    from unmask.app.tabs import model as own
+
+    makers = {
+        "schedules": schedules.build,
+        "distributions": distributions.build,
+        "watch": lambda: watch.build(model),
+        "model": lambda: own.build(calibration, "a name"),
+    }
+    with gr.Blocks():
+        return makers[name]()
+
+
+def said(tab, **values):
+    usual = {name: field.value for name, field in tab.form.fields.items()}
+    return list({**usual, **tab.usual(values), **values}.values())
+
+
+def test_a_stream_ends_once_the_fields_say_something_else(model, calibration):
+    tab = tab_of("distributions", model, calibration)
+    old, new = said(tab, family="markov", stay=0.87), said(tab, family="latent-parity")
+    stream = tab.refresh(Visitor(), "1", *old)
+    first = next(stream)
+    assert "Preparing" in first[2]
+    tab.form.current.begin("page", "3")
+    assert list(stream) == []
+    assert list(tab.refresh(Visitor(), "2", *old)) == []
+    *_, shown = tab.refresh(Visitor(), "4", *new)
+    assert "latent-parity" in shown[0]
+    assert shown[2] == ""
+
+
+def test_a_quick_answer_that_came_too_late_is_not_shown(model, calibration, monkeypatch):
+    tab = tab_of("schedules", model, calibration)
+    compare = laws.compare
+
+    def overtaken(*given):
+        tab.form.current.begin("page", "2")
+        return compare(*given)
+
+    monkeypatch.setattr(laws, "compare", overtaken)
+    shown = tab.refresh(Visitor(), "1", *said(tab))
+    assert not any(isinstance(each, str) for each in shown)
+    monkeypatch.setattr(laws, "compare", compare)
+    assert "Mean sizes" in tab.refresh(Visitor(), "3", *said(tab))[0]
+
+
+@pytest.mark.parametrize("name", ["schedules", "distributions", "model"])
+def test_the_link_is_that_of_the_view_also_after_a_mistake(model, calibration, name):
+    from collections.abc import Iterator
+
+    tab = tab_of(name, model, calibration)
+    mistakes = {"schedules": {"steps": -3}, "distributions": {"stay": 7}, "model": {"steps": -3}}
+
+    def shown(**values):
+        result = tab.refresh(Visitor(), "1", *said(tab, **values))
+        return list(result) if isinstance(result, Iterator) else [result]
+
+    pictures = shown()
+    assert f"?tab={name}" in pictures[-1][1]
+    # Neither view nor link is touched, whatever else is said.
+    for picture in shown(**mistakes[name]):
+        assert not isinstance(picture[0], str)
+        assert not isinstance(picture[1], str)
+        assert "href" not in "".join(each for each in picture if isinstance(each, str))
+
+
+def opened(query, model, calibration):
+    from unmask.app import page
+
+    tabs = {name: tab_of(name, model, calibration) for name in ("schedules", "distributions", "watch", "model")}
+    _, problems, *values = page._opened(query, tabs)
+    fields = [(key, name) for key, tab in tabs.items() for name in tab.form.fields]
+    tab = query["tab"]
+    return problems, {name: value for (key, name), value in zip(fields, values, strict=True) if key == tab}
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({"tab": "distributions", "family": "mixture"}, {"family": "mixture", "length": 256, "bias": 0.1}),
+        ({"tab": "distributions", "family": "linear", "length": "64"}, {"length": 64, "dimension": 120, "draws": 100}),
+        ({"tab": "distributions", "family": "parity", "alphabet": ""}, {"alphabet": None, "stay": None, "draws": 0}),
+        ({"tab": "model", "target": "", "steps": "8"}, {"target": None, "steps": 8}),
+        ({"tab": "model", "steps": "8"}, {"target": 0.05, "steps": 8}),
+    ],
+)
+def test_a_link_sets_its_fields_and_the_others_go_with_them(model, calibration, query, wanted):
+    problems, values = opened(query, model, calibration)
+    assert problems == ""
+    assert {name: values[name] for name in wanted} == wanted
+
+
+def test_a_view_of_a_file_has_no_link(model, calibration, tmp_path):
+    calibration.save(tmp_path / "mine.json")
+    tab = tab_of("model", model, calibration)
+    *_, shown = tab.refresh(Visitor(), "1", *said(tab, file=str(tmp_path / "mine.json")))
+    assert "Take 16 steps" in shown[0]
+    assert "href" not in shown[1]
+
+
+def test_the_sentence_about_a_typed_name_is_at_its_field(model, calibration):
+    tab = tab_of("watch", model, calibration)
+    for words in (
+        "Argument 'left size' is refused: its threshold must be a number, not 'x'.",
+        "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?",
+    ):
+        answers = dict(zip(tab.form.places, tab.form.answers(ValueError(words)), strict=True))
+        assert [name for name, sentence in answers.items() if sentence] == ["left size"]
+        assert "Left size" in answers["left size"]

@@ -221,12 +221,28 @@ class Calibration:
             }
             result = cls(data["length"], data["model"], data["texts"], losses, data.get("source", ""))
             result = replace(result, wanted=tuple(str(name) for name in data.get("wanted", ())))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             raise ValueError(f"The calibration is damaged: {error!r}.") from None
-        for name, part in losses.items():
-            if part.table.shape != (part.visible.size, result.length) or part.error.shape != part.visible.shape:
-                raise ValueError(f"The calibration is damaged: the numbers of the order {name} do not fit together.")
+        result._check()
         return result
+
+    def _check(self) -> None:
+        """Refuse what no `measure` makes: files come from strangers, and what they say is computed with and shown."""
+        for key, number in (("length", self.length), ("texts", self.texts)):
+            if type(number) is not int or not 1 <= number < 2**53:
+                found = repr(number)[:40]
+                raise ValueError(f"The calibration is damaged: '{key}' must be a positive integer, not {found}.")
+        for key, text in (("model", self.model), ("source", self.source)):
+            if not isinstance(text, str):
+                raise ValueError(f"The calibration is damaged: '{key}' must be text, not {repr(text)[:40]}.")
+        for name, part in self.losses.items():
+            fits = part.table.shape == (part.visible.size, self.length) and part.error.shape == part.visible.shape
+            if not fits or not part.visible.size:
+                raise ValueError(f"The calibration is damaged: the numbers of the order {name} do not fit together.")
+            if part.visible[0] != 0 or part.visible[-1] >= self.length or np.any(np.diff(part.visible) <= 0):
+                raise ValueError(f"The calibration is damaged: 'visible' of the order {name} must ascend from 0.")
+            if not all(np.all(np.isfinite(values) & (values >= 0)) for values in (part.table, part.error)):
+                raise ValueError(f"The calibration is damaged: a loss or error of the order {name} is not possible.")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -238,7 +254,7 @@ class Calibration:
         """Read what `save` wrote."""
         try:
             data = json.loads(Path(path).read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError):
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
             raise ValueError(f"Argument 'path' must name a calibration in JSON, which {path} is not.") from None
         return cls.from_json(data)
 

@@ -166,7 +166,8 @@ def _decades(low: float, high: float) -> list[float]:
 
 def _label(value: float) -> str:
     if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+        digits, power = f"{value:.5e}".split("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
     return f"{value:,.6g}"
 
 

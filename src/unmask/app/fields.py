@@ -1,19 +1,26 @@
 """Fields that answer for themselves: whatever is wrong with a value is said next to it, in one sentence."""
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
 import gradio as gr
 
-from unmask.app.links import Parser, as_csv, as_json, link
+from unmask.app.current import Current
+from unmask.app.links import Parser, link
+from unmask.app.status import note, progress
+from unmask.cli.group import MISTAKES, TOO_LARGE
 
-# What the library raises when it is the request that is at fault.
-MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
 QUIET: dict[str, Any] = {"api_visibility": "private"}  # the page is for people; programs have the library
 # Every move of a slider is answered, but a slow answer is never waited for: the last position counts.
 LIVE: dict[str, Any] = {**QUIET, "show_progress": "hidden", "trigger_mode": "always_last", "queue": False}
+# Long work of all pages, a few at once. It is begun whenever fields change, and ends by itself where they have changed.
+LONG: dict[str, Any] = {
+    **QUIET, "show_progress": "hidden", "trigger_mode": "multiple", "concurrency_limit": 4, "concurrency_id": "compute",
+}  # fmt: skip
+_PAUSE = 0.1  # seconds between two pictures: the page shows them no faster
 
 
 class Form:
@@ -30,21 +37,24 @@ class Form:
         self.fields: dict[str, Any] = {}
         self.parsers: dict[str, Parser] = {}
         self.places: dict[str, gr.HTML] = {}
+        self.current = Current()
 
-    def add(self, name: str, field: Any, parse: Parser) -> Any:
+    def add(self, name: str, field: Any, parse: Parser | None) -> Any:
         """Take a field that was just made, and put the place for its sentence below it.
 
         Arguments:
-            name: The argument. field: The component. parse: Reads its value from a link.
+            name: The argument. field: The component. parse: Reads its value from a link; None if no link can bring it.
         """
         self.fields[name] = field
-        self.parsers[name] = parse
+        if parse is not None:
+            self.parsers[name] = parse
         self._place(name)
         return field
 
     def finish(self) -> None:
-        """The place for sentences that belong to no single field."""
+        """The place for sentences that belong to no single field, and for the number of a request."""
         self._place("")
+        self.turn = gr.Textbox("0", visible="hidden", container=False)
 
     def _place(self, name: str) -> None:
         identity = f"{self.tab}-{name or 'form'}-problem".replace(" ", "-")
@@ -53,6 +63,30 @@ class Form:
     @property
     def inputs(self) -> list[Any]:
         return list(self.fields.values())
+
+    def changes(self, *, but: Sequence[Any] = ()) -> list[Any]:
+        """Every way in which a person can change a field, of all fields except some."""
+        events = []
+        for each in self.inputs:
+            if isinstance(each, gr.File):
+                events += [each.upload, each.clear]
+            elif all(each is not other for other in but):
+                # A slider puts a number that is out of range right when its box is left, which is no input.
+                events += [each.input, each.release] if isinstance(each, gr.Slider) else [each.input]
+        return events
+
+    def on(
+        self, change: Callable[..., Any], handler: Callable[..., Any], outputs: Sequence[Any], **options: Any
+    ) -> Any:
+        """Let a handler answer what the fields say, which takes the number of the request before their values.
+
+        Arguments:
+            change: Registers a handler, as `then` of an event does. handler: Takes a request, its number, and values.
+            outputs: Where its answer goes. options: Of the event.
+        """
+        inputs = [self.turn, *self.inputs]
+        js = f"(...all) => window.unmask.turned(all.slice(0, {len(inputs)}))"
+        return change(handler, inputs, outputs, js=js, **options)
 
     @property
     def outputs(self) -> list[Any]:
@@ -75,9 +109,7 @@ class Form:
         return list(sentences.values())
 
     def _sentence(self, error: BaseException) -> tuple[str, str]:
-        if isinstance(error, MemoryError | OverflowError):
-            return "", "The numbers are too large for this machine's memory. Take a smaller length."
-        words = str(error)
+        words = TOO_LARGE if isinstance(error, MemoryError | OverflowError) else str(error)
         # Where the command line speaks of an option, the page has a field.
         named = re.search(r"Argument '([^']+)'|--([a-z-]+)", words)
         name = (named[1] or named[2]) if named else ""
@@ -87,8 +119,8 @@ class Form:
         return (name if name in self.places else ""), words
 
     def link(self, values: dict[str, Any]) -> str:
-        """The link to this view."""
-        address = escape(link(self.tab, {name: values[name] for name in self.fields if name in self.parsers}))
+        """The link to this view, which is made from these values."""
+        address = escape(link(self.tab, {name: values[name] for name in self.parsers if name in values}))
         return f'<a href="{address}">Link to this view</a>'
 
 
@@ -101,11 +133,13 @@ def answered(form: Form, outputs: int) -> Callable[[Callable[..., Sequence[Any]]
     """
 
     def decorate(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
-        def handler(*given: Any) -> list[Any]:
+        def handler(request: gr.Request, turn: str, *given: Any) -> list[Any]:
+            work = form.current.begin(request.session_hash, turn)
             try:
-                return [*function(form.values(given)), *form.answers()]
+                shown = [*function(form.values(given)), *form.answers()]
             except MISTAKES as error:
-                return [*[gr.skip()] * outputs, *form.answers(error)]
+                shown = [*[gr.skip()] * outputs, *form.answers(error)]
+            return shown if work.current else [gr.skip()] * len(shown)
 
         return handler
 
@@ -113,19 +147,75 @@ def answered(form: Form, outputs: int) -> Callable[[Callable[..., Sequence[Any]]
 
 
 def streamed(form: Form, outputs: int) -> Callable[[Callable[..., Iterator[Sequence[Any]]]], Callable[..., Any]]:
-    """The same for long work that shows how far it has come; the last output is its progress."""
+    """The same for long work that shows how far it has come; the last output is its progress.
+
+    It ends at its next picture once the page has asked for something else, and shows nothing from then on.
+    """
 
     def decorate(function: Callable[..., Iterator[Sequence[Any]]]) -> Callable[..., Any]:
-        def handler(*given: Any) -> Iterator[list[Any]]:
+        def handler(request: gr.Request, turn: str, *given: Any) -> Iterator[list[Any]]:
+            work = form.current.begin(request.session_hash, turn)
+            if not work.current:
+                return
+            last, waiting = 0.0, None
             try:
                 for shown in function(form.values(given)):
-                    yield [*shown, *form.answers()]
+                    if not work.current:
+                        return
+                    waiting = [*shown, *form.answers()]
+                    if time.monotonic() - last >= _PAUSE:
+                        yield waiting
+                        last, waiting = time.monotonic(), None
+                if waiting is not None and work.current:
+                    yield waiting
             except MISTAKES as error:
-                yield [*[gr.skip()] * (outputs - 1), "", *form.answers(error)]
+                if work.current:
+                    yield [*[gr.skip()] * (outputs - 1), "", *form.answers(error)]
 
         return handler
 
     return decorate
+
+
+def follow(
+    form: Form, change: Callable[..., Any], show: Callable[..., Any], outputs: Sequence[Any], status: Any
+) -> Any:
+    """Let long work show what the fields say after every change; the event that `cancels` can end.
+
+    Older work must end before there is room for newer: first the page says so, outside of the queue.
+
+    Arguments:
+        form: The form. change: Registers a handler of some changes, as `gr.on` does, or `then` of an event.
+        show: What `streamed` made. outputs: Where it goes. status: Where its progress is shown.
+    """
+
+    def said(request: gr.Request, turn: str, *given: Any) -> str:
+        form.current.begin(request.session_hash, turn)
+        return progress(0, 0, "Waiting for a turn")
+
+    return form.on(form.on(change, said, [status], **LIVE).then, show, outputs, **LONG)
+
+
+def stop(form: Form, cancel: gr.Button, events: Sequence[Any], status: Any, words: str) -> None:
+    """Let a button end long work.
+
+    Arguments:
+        form: The form. cancel: The button. events: The work. status: Where its progress is shown.
+        words: What is said there in the end.
+    """
+
+    def stopped(request: gr.Request, turn: str, *given: Any) -> str:
+        form.current.begin(request.session_hash, turn)
+        return note(words)
+
+    # Said once nothing more can come: what is under way would write over it.
+    ended = cancel.click(None, None, None, cancels=list(events), **QUIET)
+    form.on(ended.then, stopped, [status], **QUIET, show_progress="hidden")
+
+
+def settled(triggers: Sequence[Any]) -> Any:
+    """The event after any of these, once every field has the value that it will keep: see `changes`."""
+    return gr.on(triggers, None, None, None, js="() => new Promise((done) => setTimeout(done))", **QUIET)
 
 
 def whole_slider(**options: Any) -> gr.Slider:
@@ -136,24 +226,23 @@ def whole_slider(**options: Any) -> gr.Slider:
     return slider
 
 
-def downloads(form: Form, view: Callable[[dict[str, Any]], Any], name: str) -> None:
-    """Two buttons that save what `view` makes of the form's values, as JSON and as CSV.
+def download(form: Form, kind: str, name: str, text: Callable[[dict[str, Any]], str]) -> None:
+    """A button that saves what `text` makes of the form's values.
 
     The text is made when it is asked for and saved by the browser: nothing is left on the server.
+
+    Arguments:
+        form: The form. kind: What the button says. name: The name of the file.
+        text: Its contents.
     """
-    kinds: dict[str, Callable[[Any], str]] = {
-        "json": lambda shown: as_json(shown.record()),
-        "csv": lambda shown: as_csv(shown.rows()),
-    }
-    for kind, text in kinds.items():
-        button = gr.Button(f"Download {kind.upper()}", size="sm", elem_id=f"{form.tab}-{kind}")
-        kept = gr.Textbox(visible="hidden", elem_id=f"{form.tab}-{kind}-text", container=False)
+    button = gr.Button(f"Download {kind.upper()}", size="sm", elem_id=f"{form.tab}-{kind}")
+    kept = gr.Textbox(visible="hidden", elem_id=f"{form.tab}-{kind}-text", container=False)
 
-        def made(*given: Any, text: Callable[[Any], str] = text) -> list[Any]:
-            try:
-                return [text(view(form.values(given))), *form.answers()]
-            except MISTAKES as error:
-                return ["", *form.answers(error)]
+    def made(*given: Any) -> list[Any]:
+        try:
+            return [text(form.values(given)), *form.answers()]
+        except MISTAKES as error:
+            return ["", *form.answers(error)]
 
-        saved = button.click(made, form.inputs, [kept, *form.outputs], **QUIET)
-        saved.then(None, kept, None, js=f"(text) => window.unmask.save('{name}.{kind}', text)", **QUIET)
+    saved = button.click(made, form.inputs, [kept, *form.outputs], **QUIET)
+    saved.then(None, kept, None, js=f"(text) => window.unmask.save('{name}', text)", **QUIET)

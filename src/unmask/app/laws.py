@@ -50,7 +50,7 @@ class Comparison:
     least: dict[str, float]
 
     def record(self) -> dict[str, Any]:
-        """Everything on the tab, for programs: what `unmask plan --json` prints for each size."""
+        """Everything on the tab, for programs, in the words of `unmask plan --json`."""
         return {
             "length": self.length,
             "steps": self.steps,
@@ -69,7 +69,7 @@ class Comparison:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """The same as rows: one for each value that is drawn."""
+        """One row for each value that is drawn and for each guarantee; what the theorems say is in `record` alone."""
         result = []
         for law in self.laws:
             for what, values in (

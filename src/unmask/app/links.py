@@ -2,6 +2,7 @@
 
 The query of a link has the tab and the fields of that tab, by their names: `?tab=schedules&length=256&size=even,tc`. A
 value that is not possible is left out with a sentence, since nobody should meet a page that fails by following a link.
+Values that are possible but do not go together are for the tab to answer, next to its fields.
 """
 
 import csv
@@ -17,22 +18,39 @@ from unmask import check
 Parser = Callable[[str, str], Any]
 
 
-def whole(name: str, text: str) -> int:
-    """An integer of a link."""
-    try:
-        return int(text)
-    except ValueError:
-        raise TypeError(f"Argument '{name}' must be an integer, not {text[:40]!r}.") from None
+# Beyond it a browser cannot count, and what it cannot count it cannot be sent.
+MOST = 2**53
+_LETTERS = 4096
 
 
-def real(name: str, text: str) -> float:
+def whole(*, least: int = -MOST, most: int = MOST) -> Parser:
+    """An integer of a link, if it can be the value of its field."""
+
+    def parse(name: str, text: str) -> int:
+        try:
+            number = int(text[:40])
+        except ValueError:
+            raise TypeError(f"Argument '{name}' must be an integer, not {text[:40]!r}.") from None
+        return check.integer(name, number, least=least, most=most)
+
+    return parse
+
+
+def real(*, least: float | None = None) -> Parser:
     """A number of a link."""
-    return check.spelled(name, text[:40])
+    return lambda name, text: check.real(name, check.spelled(name, text[:40]), least=least)
+
+
+def optional(parse: Parser) -> Parser:
+    """A field that may be empty."""
+    return lambda name, text: parse(name, text) if text else None
 
 
 def words(name: str, text: str) -> str:
     """Any text of a link."""
-    return text[:4096]
+    if len(text) > _LETTERS:
+        raise ValueError(f"Argument '{name}' must have at most {_LETTERS} letters in a link, not {len(text)}.")
+    return text
 
 
 def one_of(names: Sequence[str]) -> Parser:
@@ -41,8 +59,15 @@ def one_of(names: Sequence[str]) -> Parser:
 
 
 def some_of(names: Sequence[str]) -> Parser:
-    """Several names, separated by commas."""
-    return lambda name, text: [check.known(name, word[:40], names) for word in text.split(",") if word]
+    """Several names, separated by commas; one at least."""
+
+    def parse(name: str, text: str) -> list[str]:
+        found = [check.known(name, word[:40], names) for word in text.split(",") if word]
+        if not found:
+            raise ValueError(f"Argument '{name}' must name one schedule at least.")
+        return found
+
+    return parse
 
 
 @dataclass(frozen=True)
@@ -55,14 +80,14 @@ class Reading:
 
 
 def link(tab: str, values: Mapping[str, Any]) -> str:
-    """The link to a view; empty fields are left out.
+    """The link to a view. A field that is empty is so in the link too: without it the field would have its usual value.
 
     Example:
-        >>> link("schedules", {"length": 256, "size": ["even", "tc"], "steps": None})
-        '?tab=schedules&length=256&size=even,tc'
+        >>> link("model", {"target": None, "steps": 8}), link("schedules", {"length": 256, "size": ["even", "tc"]})
+        ('?tab=model&target=&steps=8', '?tab=schedules&length=256&size=even,tc')
     """
     shown = {name: ",".join(value) if isinstance(value, list) else value for name, value in values.items()}
-    query = {"tab": tab, **{name: value for name, value in shown.items() if value not in (None, "")}}
+    query = {"tab": tab, **{name: "" if value is None else value for name, value in shown.items()}}
     return "?" + urlencode(query, safe=",:")
 
 

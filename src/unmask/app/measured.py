@@ -78,7 +78,7 @@ def read(path: str) -> Calibration:
         return _read(path, file.stat().st_mtime_ns)
     except (ValueError, OSError) as error:
         # An uploaded file lies under a name that its owner has never seen.
-        reason = str(error).replace(path, file.name).replace("Argument 'path'", "Argument 'file'")
+        reason = str(error).replace(path, file.name).replace("Argument 'calibration'", "Argument 'file'")
         raise ValueError(reason if reason.startswith("Argument") else f"Argument 'file' is refused: {reason}") from None
 
 

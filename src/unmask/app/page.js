@@ -17,9 +17,12 @@
         const step = +token.dataset.step;
         const open = step === -3 || step >= own;
         const text = open ? "_" : token.dataset.text;
-        if (token.textContent !== text) token.textContent = text;
+        const fresh = !open && step === own - 1;
+        if (token.textContent !== text || token.classList.contains("new") !== fresh) {
+          token.replaceChildren(fresh ? Object.assign(document.createElement("mark"), { textContent: text }) : text);
+        }
         token.classList.toggle("open", open);
-        token.classList.toggle("new", !open && step === own - 1);
+        token.classList.toggle("new", fresh);
       }
       const nll = section.dataset.nll.split(" ").map(Number);
       const drawn = section.dataset.drawn.split(" ").map(Number);
@@ -46,7 +49,13 @@
     view.playing = false;
   }
 
+  let turn = 0;
+
   window.unmask = {
+    turned(given) { // what is sent to the server, with its number: the newest is what the page wants
+      turn += 1;
+      return [String(turn), ...given.slice(1)];
+    },
     begin() { // a new run: follow it as it comes
       stop();
       view.shown = 0;
@@ -76,6 +85,20 @@
       setTimeout(() => URL.revokeObjectURL(address), 10000);
     },
   };
+
+  // A sentence is tied to the field above it, for those who cannot see that it stands there.
+  function tie(place) {
+    const wrong = place.querySelector("p") !== null;
+    for (const field of place.previousElementSibling?.querySelectorAll("input, textarea") ?? []) {
+      if (wrong) field.setAttribute("aria-describedby", place.id);
+      else field.removeAttribute("aria-describedby");
+      field.setAttribute("aria-invalid", String(wrong));
+    }
+  }
+  const place = (node) => (node.closest ? node : node.parentElement)?.closest(".problem[id$=-problem]");
+  new MutationObserver((changes) => {
+    for (const found of new Set(changes.map((change) => place(change.target)))) if (found) tie(found);
+  }).observe(document, { childList: true, subtree: true, characterData: true });
 
   // A picture must be in its right state before it is painted, not a moment later. Gradio may replace it or change it in
   // place; what is drawn here changes it once more, and then no longer.

@@ -58,10 +58,9 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
             return _opened(dict(request.query_params), tabs)
 
         fields = [field for tab in tabs.values() for field in tab.form.inputs]
-        quiet: dict[str, Any] = {**QUIET, "show_progress": "hidden"}
-        ready = page.load(opened, None, [row, notice, *fields], **quiet)
+        ready = page.load(opened, None, [row, notice, *fields], **QUIET, queue=False, show_progress="hidden")
         for tab in tabs.values():
-            shown = ready.then(tab.refresh, tab.form.inputs, tab.outputs, **quiet)
+            shown = tab.form.on(ready.then, tab.refresh, tab.outputs, **tab.running)
             if tab.cancel is not None:
                 tab.cancel.click(None, None, None, cancels=[shown], **QUIET)
     return page
@@ -70,11 +69,11 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
 def _opened(query: Mapping[str, str], tabs: Mapping[str, Tab]) -> list[Any]:
     reading = links.read(query, {key: tab.form.parsers for key, tab in tabs.items()})
     # Plain values: an update would make Gradio build the component anew, without what `whole_slider` changed of it.
-    updates = [
-        reading.values.get(name, field.value) if key == reading.tab else field.value
-        for key, tab in tabs.items()
-        for name, field in tab.form.fields.items()
-    ]
+    updates = []
+    for key, tab in tabs.items():
+        said = reading.values if key == reading.tab else {}
+        usual = {**tab.usual(said), **said}
+        updates += [usual.get(name, field.value) for name, field in tab.form.fields.items()]
     problems = "".join(f'<p role="alert">{escape(words)}</p>' for words in reading.problems)
     return [gr.Tabs(selected=reading.tab), problems, *updates]
 
@@ -82,8 +81,10 @@ def _opened(query: Mapping[str, str], tabs: Mapping[str, Tab]) -> list[Any]:
 def looks() -> dict[str, Any]:
     """Theme, styles and script, for `launch`: fonts of the system, colours that Gradio has anyway."""
     files = resources.files("unmask.app")
+    # White letters need a darker blue than Gradio's own.
+    dark = {"button_primary_background_fill": "*primary_700", "button_primary_background_fill_hover": "*primary_800"}
     return {
-        "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO),
+        "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO).set(**dark),
         "css": files.joinpath("page.css").read_text(encoding="utf-8"),
         "head": f"<script>{files.joinpath('page.js').read_text(encoding='utf-8')}</script>",
         "footer_links": [],

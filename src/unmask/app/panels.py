@@ -8,12 +8,13 @@ import numpy as np
 from unmask.app import chart, laws, measured, runs, tradeoffs
 from unmask.app.chart import Chart, Line, spoken
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
-from unmask.cli.output import number
+from unmask.cli.output import ROUNDING, counted, number
 from unmask.cli.plan import MEASURES
 from unmask.schedule import GAUGES
 from unmask.trace import GIVEN, OPEN
 
-_ROUNDING = 1e-9  # nats: what is below is exactly zero but for rounding
+_SPREAD = "After ± is the standard error that the estimated curve leaves."
+_SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
 _GREY = 7  # the colour of what is no schedule
 # Those that are looked at most have the plain colours.
 _STYLES = tuple(dict.fromkeys(["even", "tc", "cosine", "dtc", "minimax-min", "optimal", "log-linear", *ALL_SIZES]))
@@ -42,7 +43,7 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
         for law in view.laws
     )
     least = view.least[measure]
-    within = [law.name for law in view.laws if law.guarantees[measure] <= least * (1 + 1e-9)]
+    within = [law.name for law in view.laws if law.guarantees[measure] <= least * _SAME]
     verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it" if within else "none stays below it"
     allowed = Line(
         f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
@@ -52,7 +53,7 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
         Chart(
             "mean-sizes",
             "Mean sizes",
-            f"Tokens revealed by each of {_count(view.steps, 'step')}, on average: {sizes}.",
+            f"Tokens revealed by each of {counted(view.steps, 'step')}, on average: {sizes}.",
             "step",
             "tokens",
             [Line(law.name, step, law.mean_sizes, _style(law.name), bars=True) for law in view.laws],
@@ -85,13 +86,16 @@ def guarantees(view: laws.Comparison) -> str:
     rows = []
     for law in view.laws:
         cells = [
-            f"<b>{number(value)}</b>" if value == best[key] else number(value) for key, value in law.guarantees.items()
+            f"<b>{number(value)}</b>" if value <= best[key] * _SAME else number(value)
+            for key, value in law.guarantees.items()
         ]
         rows.append([escape(law.name), *cells, "" if law.theorem is None else number(law.theorem)])
     rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in MEASURES), ""])
     caption = (
         "For every distribution of this length the expected KL is at most the number times its dependence: total "
-        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum."
+        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest of each "
+        "column is in bold. By theorem is what the paper promises of its own schedules: times TC for tc, times DTC for "
+        "dtc."
     )
     return table("Guarantees", heads, rows, caption)
 
@@ -99,8 +103,9 @@ def guarantees(view: laws.Comparison) -> str:
 def errors(view: tradeoffs.Tradeoff) -> str:
     """Error against steps on one distribution, and some of it in a table."""
     loss = view.known.curve
+    summary = DISTRIBUTIONS[view.known.record["name"]].summary.format(**view.known.record)
     facts = (
-        f"{view.known.title} ({DISTRIBUTIONS[view.known.record['name']].summary}): "
+        f"{view.known.title} ({summary}): "
         f"entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
         f"DTC {spoken(loss.dual_total_correlation)} nats."
     )
@@ -110,21 +115,22 @@ def errors(view: tradeoffs.Tradeoff) -> str:
         return head
     lines = []
     for each in view.errors:
-        kl = np.where(each.kl > _ROUNDING, each.kl, np.nan)
+        kl = np.where(each.kl > ROUNDING, each.kl, np.nan)
         lines.append(Line(each.name, each.steps.astype(float), kl, _style(each.name)))
         # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
-        says = (each.bound > _ROUNDING) & (each.bound <= loss.total_correlation * (1 + 1e-9))
+        says = (each.bound > ROUNDING) & (each.bound <= loss.total_correlation * _SAME)
         bound = np.where(says, each.bound, np.nan)
         lines.append(Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True))
     middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
     count = int(view.errors[0].steps[middle])
     ranked = sorted(view.errors, key=lambda each: each.kl[middle])
-    words = ", ".join(f"{each.name} {_nats(each.kl[middle])}" for each in ranked)
+    words = ", ".join(f"{each.name} {_error(each, middle)}" for each in ranked)
+    spread = "" if ranked[0].error is None else f" {_SPREAD}"
     figure = Chart(
         "errors",
         "Error against steps",
-        f"Expected KL with {_count(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
-        "no error is above its promise, and with one token per step there is none.",
+        f"Expected KL with {counted(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
+        f"no error is above its promise, and with one token per step there is none.{spread}",
         "steps",
         "expected KL, nats",
         lines,
@@ -142,12 +148,13 @@ def _error_table(view: tradeoffs.Tradeoff) -> str:
     rows = []
     for each in view.errors:
         cells = [
-            f"<b>{_nats(each.kl[place])}</b>" if each.kl[place] <= least + _ROUNDING else _nats(each.kl[place])
+            f"<b>{_error(each, place)}</b>" if each.kl[place] <= least + ROUNDING else _error(each, place)
             for place, least in zip(shown, best, strict=True)
         ]
         rows.append([escape(each.name), *cells])
     heads = ["size", *(f"K = {int(steps[place])}" for place in shown)]
-    return table("Expected KL in nats", heads, rows, "The smallest of each column is in bold.")
+    caption = "The smallest of each column is in bold." + ("" if view.errors[0].error is None else f" {_SPREAD}")
+    return table("Expected KL in nats", heads, rows, caption)
 
 
 def watched(both: Sequence[runs.Run], key: str = "") -> str:
@@ -162,18 +169,19 @@ def watched(both: Sequence[runs.Run], key: str = "") -> str:
 
 def _run(run: runs.Run, side: str, key: str) -> str:
     kinds = {GIVEN: "given", OPEN: "open"}
+    tags = {GIVEN: "u"}  # whoever cannot see the line is told of it; `page.js` puts what is new in a <mark>
     letters = "".join(
-        f'<span class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
-        f"{escape(piece) or '_'}</span>"
+        f'<{tags.get(step, "span")} class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
+        f"{escape(piece) or '_'}</{tags.get(step, 'span')}>"
         for piece, step in zip(run.pieces, run.revealed, strict=True)
     )
     drawn = np.cumsum(run.sizes).tolist()
     nll = " ".join(f"{value:.4f}" for value in run.nll)
     return (
-        f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" data-planned="{run.planned or ""}" '
+        f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" '
         f'data-nll="{nll}" data-drawn="{" ".join(map(str, drawn))}" data-finished="{int(run.finished)}">'
         f"<h3>{escape(run.title)}</h3>"
-        f'<p class="count">{_counted(run)}</p><p class="text">{letters}</p></section>'
+        f'<p class="count" role="status">{_counted(run)}</p><p class="text">{letters}</p></section>'
     )
 
 
@@ -183,7 +191,7 @@ def _counted(run: runs.Run) -> str:
         return "nothing revealed yet"
     nll, drawn = run.nll[-1], sum(run.sizes)
     return (
-        f"{_count(run.steps, 'evaluation')} · {_count(drawn, 'token')} · −log p = {nll:.1f} nats "
+        f"{counted(run.steps, 'evaluation')} · {counted(drawn, 'token')} · −log p = {nll:.1f} nats "
         f"({nll / drawn / np.log(2):.3f} bits per token)"
     )
 
@@ -192,7 +200,8 @@ def report(view: measured.Report) -> str:
     """Advice, loss curves, costs and the implied sizes."""
     first, *others = view.words
     words = f"<p class='advice'>{escape(first)}</p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
-    about = f"<p class='facts'>{view.calibration.texts} texts of {view.calibration.length} tokens were measured.</p>"
+    measured_on = f"{counted(view.calibration.texts, 'text')} of {counted(view.calibration.length, 'token')}"
+    about = f"<p class='facts'>{escape(measured_on)} were measured.</p>"
     return words + about + "".join(chart.html(each) for each in _report_charts(view))
 
 
@@ -206,7 +215,7 @@ def _report_charts(view: measured.Report) -> list[Chart]:
         Chart(
             "implied",
             "The implied schedule",
-            f"Tokens revealed by each of {_count(sizes.size, 'step')} in the order {chosen}: from {sizes.min()} to "
+            f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: from {sizes.min()} to "
             f"{sizes.max()}, {sizes[0]} first and {sizes[-1]} last.",
             "step",
             "tokens",
@@ -242,23 +251,12 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], capti
     body = "".join(
         f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>' for name, *cells in rows
     )
-    key = title.lower().replace(" ", "-")
+    key = escape(title.lower().replace(" ", "-"))
     return (
         f'<p class="caption" id="{key}-caption"><b>{escape(title)}</b> {escape(caption)}</p>'
         f'<div class="table" tabindex="0" role="region" aria-label="{escape(title)}">'
         f'<table aria-describedby="{key}-caption"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     )
-
-
-def progress(done: int, whole: int, words: str) -> str:
-    """How far long work has come."""
-    share = f'<progress value="{done}" max="{whole}"></progress>' if whole else "<progress></progress>"
-    return f'<div class="progress" role="status">{share} {escape(words)}</div>'
-
-
-def note(words: str) -> str:
-    """What became of long work."""
-    return f'<p class="note" role="status">{escape(words)}</p>'
 
 
 def _range(name: str, sizes: np.ndarray) -> str:
@@ -268,7 +266,7 @@ def _range(name: str, sizes: np.ndarray) -> str:
 
 def _cuts(law: laws.Law) -> str:
     if _fixed(law):
-        return f"{law.name} at {_count(int(law.cuts.sum()), 'fixed place')}"
+        return f"{law.name} at {counted(int(law.cuts.sum()), 'fixed place')}"
     return f"{law.name} from {spoken(float(law.cuts.min()))} to {spoken(float(law.cuts.max()))}"
 
 
@@ -276,12 +274,11 @@ def _fixed(law: laws.Law) -> bool:
     return bool(np.all((law.cuts == 0) | (law.cuts == 1)))
 
 
-def _nats(value: float) -> str:
-    return number(float(value)) if value > _ROUNDING else "0"
-
-
-def _count(number_of: int, noun: str) -> str:
-    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
+def _error(each: tradeoffs.Errors, place: int) -> str:
+    value = number(float(each.kl[place])) if each.kl[place] > ROUNDING else "0"
+    if each.error is None:
+        return value
+    return f"{value} ± {each.error[place] if each.error[place] > ROUNDING else 0:.2g}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """The tab *Watch*: a model fills one text under two schedules, from one seed."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -7,13 +8,18 @@ from itertools import zip_longest
 import numpy as np
 
 from unmask import check, models
+from unmask.app.links import MOST
 from unmask.cli import schedules
 from unmask.cli.generate import start_of
+from unmask.cli.names import SIZES
 from unmask.cli.watch import visible
 from unmask.sample import Sampler
 from unmask.size import Blind
 from unmask.text import Codec
-from unmask.trace import GIVEN, OPEN, Trace
+from unmask.trace import OPEN, Trace
+
+# Numbers that are typed as a part of a name, by the field that holds it.
+_PARTS = {"segments": "order", "bound": "size", **dict.fromkeys(schedules.REACTIVE, "size")}
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,12 @@ def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, see
     Raises:
         ValueError: if the text or a schedule is not possible, before the model runs.
     """
-    seed = check.integer("seed", seed, least=0)
-    start, _ = start_of(model, text or None, None, chat=False)
+    seed = check.integer("seed", seed, least=0, most=MOST)
+    try:
+        start, _ = start_of(model, text or None, None, chat=False)
+    except ValueError as error:
+        # The command line has another way out, which is no field of the page.
+        raise ValueError(str(error).replace(" Or give a --length beyond it.", "")) from None
     masked = int((start == model.predictor.mask).sum())
     named = [_built(side, choice, masked, bool(text)) for side, choice in zip(("left", "right"), choices, strict=True)]
     samplers = [Sampler(model.predictor, each.schedule) for each in named]
@@ -98,11 +108,17 @@ def title(named: schedules.Named) -> str:
 def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.Named:
     try:
         steps = check.integer("steps", choice.steps, least=1)
+        schedules.check_size(choice.size, SIZES)  # no calibration is at hand, for which others would be made
         # A text with few gaps is filled in as many steps at most, as on the command line.
         return schedules.build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
     except (ValueError, TypeError) as error:
-        # The page has the same fields twice; the sentence must find the right one.
-        raise ValueError(str(error).replace("Argument '", f"Argument '{side} ", 1)) from None
+        raise ValueError(re.sub("^Argument '([^']+)'", lambda found: _of(side, found[1]), str(error))) from None
+
+
+def _of(side: str, name: str) -> str:
+    """The argument as a field: the page has the same ones twice, and the sentence must find the right one."""
+    whole = _PARTS.get(name)
+    return f"Argument '{side} {name}'" if whole is None else f"Argument '{side} {whole}' is refused: its {name}"
 
 
 def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
@@ -121,6 +137,3 @@ def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
         tuple(np.cumsum(nll).tolist()),
         planned,
     )
-
-
-__all__ = ["GIVEN", "OPEN", "Choice", "Run", "title", "watch"]

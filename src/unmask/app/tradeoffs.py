@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,18 @@ from numpy.typing import NDArray
 
 from unmask import bounds, check, evaluate, gauge, size
 from unmask.app.laws import chosen_sizes
+from unmask.app.links import MOST
 from unmask.cli import data
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, size_family
 from unmask.curve import Curve
+from unmask.distribution import CurveEstimate
 from unmask.schedule import GAUGES
 
 LONGEST = 2048
+# What others on the page would have to wait for too long; the command line has no such limits.
+MOST_DRAWS = 200
+_MOST_ALPHABET = {"markov": 64}
+_ANY_ALPHABET = 4096
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Errors:
     Attributes:
         name: As on the command line.
         steps: Numbers of steps. kl: The exact expected KL at each.
+        error: The standard error that each has where the curve is an estimate; None where the curve is exact.
         bound: What was promised at each before anything was computed; not a number where nothing is.
         promise: Who promises it.
     """
@@ -47,6 +55,7 @@ class Errors:
     name: str
     steps: NDArray[np.int64]
     kl: NDArray[np.float64]
+    error: NDArray[np.float64] | None
     bound: NDArray[np.float64]
     promise: str
 
@@ -58,25 +67,24 @@ class Tradeoff:
     Attributes:
         known: The distribution's loss curve, and what it is called.
         errors: One for each schedule that is computed.
-        wanted: How many there will be.
     """
 
     known: data.Data
     errors: tuple[Errors, ...]
-    wanted: int
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each schedule and number of steps."""
+        """One for each schedule and number of steps; `curve_error` as `unmask expect` has it."""
         return [
             {
                 "size": each.name,
-                "steps": count,
-                "expected_kl": kl,
-                "bound": bound if np.isfinite(bound) else None,
+                "steps": int(count),
+                "expected_kl": float(each.kl[place]),
+                **({} if each.error is None else {"curve_error": float(each.error[place])}),
+                "bound": float(each.bound[place]) if np.isfinite(each.bound[place]) else None,
                 "promise": each.promise,
             }
             for each in self.errors
-            for count, kl, bound in zip(each.steps.tolist(), each.kl.tolist(), each.bound.tolist(), strict=True)
+            for place, count in enumerate(each.steps)
         ]
 
     def record(self) -> dict[str, Any]:
@@ -86,14 +94,29 @@ class Tradeoff:
         return {"distribution": {**self.known.record, **measures}, "rows": self.rows()}
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """How far it has come.
+
+    Attributes:
+        view: What there is to show, if anything yet.
+        done, whole: How much of it; nothing where nobody can tell. words: The same for people.
+    """
+
+    view: Tradeoff | None
+    done: int
+    whole: int
+    words: str
+
+
 def parameters(family: str) -> tuple[str, ...]:
     """The parameters of a family, its length first."""
     recipe = DISTRIBUTIONS[check.known("distribution", family, DISTRIBUTIONS)]
     return recipe.needs + recipe.takes
 
 
-def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> Iterator[Tradeoff]:
-    """Schedule after schedule, each time with one more.
+def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> Iterator[Stage]:
+    """First the distribution, then schedule after schedule, each time with one more.
 
     Arguments:
         family: A key of `unmask.cli.names.DISTRIBUTIONS`.
@@ -103,43 +126,72 @@ def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> 
     Raises:
         ValueError: if the parameters do not fit, before anything is computed.
     """
-    wanted = parameters(family)
-    options = [(name, _given(name, values.get(name))) for name in wanted]
-    given = tuple((name, value) for name, value in options if value is not None)
-    check.integer("length", dict(given).get("length"), least=2, most=LONGEST)
-    draws = _given("draws", values.get("draws"))
-    seed = check.integer("seed", _given("seed", values.get("seed")) or 0, least=0)
+    setting = _setting(family, values)
     chosen = chosen_sizes(names, ALL_SIZES)
-    setting = Setting(family, given, check.integer("draws", draws, least=4) if draws else None, seed)
-    known = distribution(setting)
+    known = _kept.get(setting)
+    if known is None:
+        yield Stage(None, 0, 0, "Preparing the distribution")
+        rng = np.random.default_rng(setting.seed)
+        named = data.Named.of(setting.family, dict(setting.given), rng=rng)
+        if setting.draws is None:
+            known = named.exact()
+        else:
+            estimates: list[CurveEstimate] = []
+            groups = data.groups_of(setting.draws)
+            for estimate in named.estimates(setting.draws, rng=rng):
+                estimates.append(estimate)
+                yield Stage(None, len(estimates), groups, f"{sum(each.draws for each in estimates)} draws of its curve")
+            known = named.estimated(estimates)
+        _keep(setting, known)
     done: list[Errors] = []
-    yield Tradeoff(known, (), len(chosen))
-    for name in chosen:
-        done.append(errors(name, setting))
-        yield Tradeoff(known, tuple(done), len(chosen))
+    for name in (None, *chosen):
+        if name is not None:
+            done.append(errors(name, known))
+        words = f"{len(done)} of {len(chosen)} schedules computed"
+        yield Stage(Tradeoff(known, tuple(done)), len(done), len(chosen), words)
 
 
-@lru_cache(maxsize=32)
-def distribution(setting: Setting) -> data.Data:
-    """The distribution's loss curve."""
-    options = dict(setting.given)
-    length = int(options.pop("length"))
-    rng = np.random.default_rng(setting.seed)
-    known = data.read(length, setting.family, None, False, setting.draws, options, rng=rng)
-    assert known is not None  # a family was named
-    return known
+def _setting(family: str, values: Mapping[str, object]) -> Setting:
+    """The distribution that the values describe, if the page can have it."""
+    shares = DISTRIBUTIONS[check.known("distribution", family, DISTRIBUTIONS)].shares
+    options = {name: _given(name, values.get(name), name in shares) for name in parameters(family)}
+    check.integer("length", options["length"], least=2, most=LONGEST)
+    if options.get("alphabet") is not None:
+        check.integer("alphabet", options["alphabet"], most=_MOST_ALPHABET.get(family, _ANY_ALPHABET))
+    draws = _given("draws", values.get("draws"), False)
+    seed = check.integer("seed", _given("seed", values.get("seed"), False) or 0, least=0, most=MOST)
+    return Setting(
+        family,
+        tuple((name, value) for name, value in options.items() if value is not None),
+        check.integer("draws", draws, least=4, most=MOST_DRAWS) if draws else None,
+        seed,
+    )
+
+
+# Whoever changes the schedules gets the distribution from memory.
+_kept: dict[Setting, data.Data] = {}
+_lock = Lock()
+
+
+def _keep(setting: Setting, known: data.Data) -> None:
+    with _lock:
+        _kept[setting] = known
+        if len(_kept) > 32:
+            del _kept[next(iter(_kept))]
 
 
 @lru_cache(maxsize=256)
-def errors(name: str, setting: Setting) -> Errors:
+def errors(name: str, known: data.Data) -> Errors:
     """The errors of one schedule."""
-    curve = distribution(setting).curve
+    curve = known.curve
     family = size_family(name, curve)
     steps = counts(curve.length)
     schedules = [family(count) for count in steps.tolist()]
     kl = np.array([evaluate.expected_kl(schedule, curve) for schedule in schedules])
     promises = [promise(schedule, curve) for schedule in schedules]
-    return Errors(name, steps, kl, np.array([value for _, value in promises]), promises[0][0])
+    spreads = [spread for schedule in schedules if (spread := known.standard_error(schedule)) is not None]
+    error = np.array(spreads) if spreads else None
+    return Errors(name, steps, kl, error, np.array([value for _, value in promises]), promises[0][0])
 
 
 def counts(length: int) -> NDArray[np.int64]:
@@ -175,9 +227,9 @@ def promise(schedule: size.Blind, curve: Curve) -> tuple[str, float]:
     return "exact guarantee", min(gauge.guarantee(overhang, each) * float(curve.drops @ each) for each in allowed)
 
 
-def _given(name: str, value: object) -> Any:
+def _given(name: str, value: object, share: bool) -> Any:
     """A field as the command line would have it: whole numbers are integers, an empty field is None."""
     if value is None or value == "":
         return None
     number = check.real(name, value)
-    return int(number) if number.is_integer() and name not in ("stay", "bias") else number
+    return int(number) if number.is_integer() and not share else number

@@ -1,6 +1,6 @@
 """What is said of the data on the command line: a distribution with its options, or a loss curve in a file."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from unmask import check, size
 from unmask.cli.names import build_distribution
 from unmask.cli.output import number
 from unmask.curve import Curve
-from unmask.distribution import Distribution, LinearCode, estimate_curve
+from unmask.distribution import CurveEstimate, Distribution, LinearCode, estimate_curve
 from unmask.distribution.estimate import average
 from unmask.files import read_curve
 
 _GROUPS = 50
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Data:
     """A loss curve and where it came from.
 
@@ -77,13 +77,72 @@ def read(
         _no_use("Without --distribution" if given or not monotone else "Without --curve", given, unused)
         return None
     _no_use("Without --curve", {}, {"--monotone": monotone})
-    law = build_distribution(distribution, {"length": length, **parameters}, rng=rng)
-    described = {"length": law.length, **given}
-    title = ", ".join([distribution, *(f"{key} {value:g}" for key, value in described.items())])
-    record = {"name": distribution, **described}
+    named = Named.of(distribution, {"length": length, **parameters}, rng=rng)
     if estimate_curve is None:
-        return Data(_exact(law), title, record)
-    return _estimated(law, check.integer("estimate-curve", estimate_curve, least=4), title, record, rng)
+        return named.exact()
+    return named.estimated(list(named.estimates(check.integer("estimate-curve", estimate_curve, least=4), rng=rng)))
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A distribution whose curve is still to be found.
+
+    Arguments:
+        law: The distribution. title: What it is, in a few words. record: The same for programs.
+    """
+
+    law: Distribution
+    title: str
+    record: dict[str, Any]
+
+    @classmethod
+    def of(cls, name: str, options: Mapping[str, float | None], *, rng: np.random.Generator) -> "Named":
+        """The distribution of that name.
+
+        Arguments:
+            name: A key of `unmask.cli.names.DISTRIBUTIONS`. options: What it is built from; None where not given.
+            rng: Source of randomness, for distributions that are themselves drawn.
+        """
+        law = build_distribution(name, options, rng=rng)
+        given = {key: value for key, value in options.items() if value is not None}
+        title = ", ".join([name, *(f"{key} {value:g}" for key, value in given.items())])
+        return cls(law, title, {"name": name, **given})
+
+    def exact(self) -> Data:
+        """Its exact curve."""
+        return Data(_exact(self.law), self.title, self.record)
+
+    def estimates(self, draws: int, *, rng: np.random.Generator) -> Iterator[CurveEstimate]:
+        """Estimates of its curve from groups of draws: the spread between them is the error of all that follows.
+
+        Arguments:
+            draws: Draws in all, at least 4; a few less where they cannot be shared evenly.
+            rng: Source of randomness.
+        """
+        groups = groups_of(draws)
+        for _ in range(groups):
+            if isinstance(self.law, LinearCode):
+                yield self.law.estimate_curve(draws // groups, rng=rng)
+            else:
+                yield estimate_curve(self.law, draws // groups, rng=rng)
+
+    def estimated(self, estimates: Sequence[CurveEstimate]) -> Data:
+        """What all `estimates` say together."""
+        losses = np.array([estimate.loss for estimate in estimates])
+        draws = sum(estimate.draws for estimate in estimates)
+        whole = average(losses)
+        worst = float(whole.standard_error.max())
+        record = self.record | {"estimated_from": draws, "curve_standard_error": worst}
+        note = (
+            f"The curve is estimated from {draws:,} draws, with a standard error of up to {number(worst)} nats per "
+            "token; sizes made for it, such as 'optimal', look a little better on it than they are."
+        )
+        return Data(whole.curve, self.title, record, (note,), losses)
+
+
+def groups_of(draws: int) -> int:
+    """How many groups so many draws are shared among."""
+    return min(draws // 2, _GROUPS)
 
 
 def required_length(length: int | None) -> int:
@@ -120,23 +179,3 @@ def _exact(law: Distribution) -> Curve:
         # The library's way out is a function; here it is an option.
         reason, found, _ = str(error).partition("`estimate_curve")
         raise ValueError(f"{reason}With --estimate-curve DRAWS it is estimated." if found else reason) from None
-
-
-def _estimated(law: Distribution, draws: int, title: str, record: dict[str, Any], rng: np.random.Generator) -> Data:
-    # Groups of draws, so that the spread between them gives the error of anything computed from the curve.
-    groups = min(draws // 2, _GROUPS)
-    each = draws // groups
-    estimates = (
-        [law.estimate_curve(each, rng=rng) for _ in range(groups)]
-        if isinstance(law, LinearCode)
-        else [estimate_curve(law, each, rng=rng) for _ in range(groups)]
-    )
-    losses = np.array([estimate.loss for estimate in estimates])
-    whole = average(losses)
-    worst = float(whole.standard_error.max())
-    record = record | {"estimated_from": groups * each, "curve_standard_error": worst}
-    note = (
-        f"The curve is estimated from {groups * each:,} draws, with a standard error of up to {number(worst)} nats per "
-        "token; sizes made for it, such as 'optimal', look a little better on it than they are."
-    )
-    return Data(whole.curve, title, record, (note,), losses)

@@ -16,7 +16,7 @@ from rich.table import Table
 from unmask import evaluate, plot
 from unmask.cli import options
 from unmask.cli.names import size_family
-from unmask.cli.output import number, print_json, progress, staged, terminal
+from unmask.cli.output import ROUNDING, number, print_json, progress, staged, terminal
 from unmask.distribution import Markov, ReedSolomon
 
 _LENGTH, _STEPS = 256, 32
@@ -163,5 +163,5 @@ def _can_draw() -> bool:
 
 
 def _cell(value: float, wins: bool) -> str:
-    shown = number(value) if value > 1e-12 else "0"
+    shown = number(value) if value > ROUNDING else "0"
     return f"[bold green]{shown} *[/bold green]" if wins else f"{shown}  "

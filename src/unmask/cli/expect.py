@@ -12,11 +12,9 @@ from rich.table import Table
 from unmask import check, evaluate, size
 from unmask.cli import data, engines, options
 from unmask.cli.names import size_family
-from unmask.cli.output import number, print_json, progress, terminal
+from unmask.cli.output import ROUNDING, number, print_json, progress, terminal
 from unmask.cli.rows import check_rows, write_rows
 from unmask.engine import Report
-
-_ROUNDING = 1e-12  # errors below this are zero
 
 
 @click.command()
@@ -143,7 +141,7 @@ class _Expected:
 
 
 def _number(value: float) -> str:
-    return "0" if abs(value) < _ROUNDING else number(value)
+    return "0" if abs(value) < ROUNDING else number(value)
 
 
 def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
@@ -166,7 +164,7 @@ def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
             exact = _number(row["expected_kl"])
             cells = [str(count), row["size"], f"[bold green]{exact} *[/bold green]" if wins else f"{exact}  "]
             if estimated:
-                cells.append("0" if row["curve_error"] < _ROUNDING else f"{row['curve_error']:.2g}")
+                cells.append("0" if row["curve_error"] < ROUNDING else f"{row['curve_error']:.2g}")
             if sampled:
                 # Fixed sizes have no spread; what rounding leaves of it is not worth a column.
                 error = row["standard_error"] if row["standard_error"] > 1e-12 * row["estimate"] else 0.0

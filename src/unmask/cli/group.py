@@ -16,7 +16,8 @@ from click.shell_completion import CompletionItem
 # numpy and rich are imported where they are needed: the shell waits for this module at every press of the tab key.
 
 # What the library and the file system raise when it is the request that is at fault.
-_MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
+MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
+TOO_LARGE = "The numbers given are too large for this machine's memory. Take smaller ones."
 
 
 class Group(click.Group):
@@ -68,7 +69,7 @@ class Group(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # a closed pager is no mistake; click ends quietly
-        except _MISTAKES as error:
+        except MISTAKES as error:
             if ctx.params["traceback"]:
                 raise
             raise click.UsageError(_sentence(error)) from error
@@ -90,7 +91,7 @@ def _sentence(error: BaseException) -> str:
         what = "the output" if error.filename is None else f"'{error.filename}'"
         return f"Cannot write {what}: {error.strerror.lower()}."
     if isinstance(error, MemoryError | OverflowError):
-        return "The numbers given are too large for this machine's memory. Take a smaller length."
+        return TOO_LARGE
     return str(error)
 
 

@@ -150,6 +150,9 @@ def read_calibration(path: Path) -> Calibration:
     """A calibration, of whatever model."""
     try:
         return Calibration.load(path)
+    except ValueError as error:
+        # The library speaks of its own argument; here it is an option.
+        raise ValueError(str(error).replace("Argument 'path'", "Argument 'calibration'")) from None
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None

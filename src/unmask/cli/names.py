@@ -61,16 +61,18 @@ class Recipe:
     """How to build one distribution from options.
 
     Arguments:
-        summary: One line for the help text.
+        summary: What it is, with its options in braces.
         needs: The options it cannot do without.
         build: Takes the options given and a generator of random numbers.
         takes: Options it can do without.
+        shares: Those of its options that are between 0 and 1; the others are whole numbers.
     """
 
     summary: str
     needs: tuple[str, ...]
     build: Callable[..., Distribution]
     takes: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
 
 
 def _coin(length: int, bias: float) -> Mixture:
@@ -82,30 +84,32 @@ def _coin(length: int, bias: float) -> Mixture:
 
 DISTRIBUTIONS: dict[str, Recipe] = {
     "reed-solomon": Recipe(
-        "a code: any DIMENSION tokens are independent and determine the rest",
+        "a code: any {dimension} tokens are independent and determine the rest",
         ("length", "dimension", "alphabet"),
         lambda rng, **options: ReedSolomon(**options),
     ),
     "parity": Recipe(
-        "a code with one check token; alphabet 2 unless given",
+        "a code with one check token",
         ("length",),
         lambda rng, **options: Parity(**options),
         takes=("alphabet",),
     ),
     "linear": Recipe(
-        "a code with a random generator matrix, drawn with --seed",
+        "a code with a random generator matrix",
         ("length", "dimension", "alphabet"),
         lambda rng, **options: latent_code(**options, rng=rng),
     ),
     "markov": Recipe(
-        "a chain that keeps its token with probability STAY",
+        "a chain that keeps its token with probability {stay}",
         ("length", "alphabet", "stay"),
         lambda rng, length, alphabet, stay: Markov.sticky(check.integer("alphabet", alphabet, least=2), stay, length),
+        shares=("stay",),
     ),
     "mixture": Recipe(
-        "a coin whose bias is BIAS or 1 - BIAS, one or the other for all tokens",
+        "a coin whose bias is {bias} or 1 - {bias}, one or the other for all tokens",
         ("length", "bias"),
         lambda rng, **options: _coin(**options),
+        shares=("bias",),
     ),
     "latent-parity": Recipe(
         "a bit shared by all tokens and a parity check over a second one",

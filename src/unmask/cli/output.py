@@ -23,6 +23,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -99,6 +100,16 @@ def number(value: float) -> str:
     if abs(value) >= 9999.5:
         return f"{value:,.0f}"
     return f"{value:#.4g}".rstrip(".") if value else "0"
+
+
+def counted(number_of: int, noun: str) -> str:
+    """So many things.
+
+    Example:
+        >>> counted(1, "step"), counted(2000, "token")
+        ('1 step', '2,000 tokens')
+    """
+    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
 
 
 def abbreviated(values: NDArray[np.float64] | NDArray[np.int64], most: int = 12) -> str:

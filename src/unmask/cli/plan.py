@@ -10,7 +10,7 @@ from rich.table import Table
 from unmask import bounds, evaluate, gauge, size
 from unmask.cli import data, options
 from unmask.cli.names import GAUGE_SIZE, size_family
-from unmask.cli.output import abbreviated, number, picture, print_json, terminal
+from unmask.cli.output import abbreviated, counted, number, picture, print_json, terminal
 from unmask.files import read_gauge
 from unmask.schedule import GAUGES
 
@@ -99,7 +99,7 @@ def plan(
         )
         return
     screen = terminal()
-    screen.print(f"[bold]{chosen}[/bold]: {_count(length, 'token')} in {_count(steps, 'step')}\n")
+    screen.print(f"[bold]{chosen}[/bold]: {counted(length, 'token')} in {counted(steps, 'step')}\n")
     for line in picture(means):
         screen.print(line, markup=False, no_wrap=True, crop=False)
     screen.print()
@@ -119,17 +119,13 @@ def plan(
     screen.print(promises)
     if isinstance(schedule, size.Universal):
         screen.print(
-            f"\nFactor {number(promise['factor'])}: the best guarantees that {_count(steps, 'step')} can give for TC, "
+            f"\nFactor {number(promise['factor'])}: the best guarantees that {counted(steps, 'step')} can give for TC, "
             "for DTC and for their sum, each on its own, hold all at once within this factor."
         )
     if known is not None and error is not None:
         screen.print(f"\nExpected KL on {known.title}: [bold]{number(error)}[/bold] nats", soft_wrap=True)
         for note in known.notes:
             screen.print(note)
-
-
-def _count(number_of: int, noun: str) -> str:
-    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
 
 
 def _name(name: str | None, measure: Path | None) -> str:
@@ -185,4 +181,4 @@ def _remark(key: str, schedule: size.Blind, promise: dict[str, Any]) -> str:
 
 
 def _best(schedule: size.Blind) -> str:
-    return f"[dim]the smallest factor that {_count(schedule.steps, 'step')} can have[/dim]"
+    return f"[dim]the smallest factor that {counted(schedule.steps, 'step')} can have[/dim]"

@@ -1,7 +1,7 @@
 """The words for orders, sizes that look at predictions, and whole tables of schedules."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,8 @@ class _Size(click.ParamType):
     words = (*SIZES, *CURVE_SIZES, "threshold:0.9", "factor:1", "entropy-bound:1")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if ":" in value:
-            reactive_named(value)
-            return value
-        return check.known("size", value, [*SIZES, *CURVE_SIZES, *(f"{name}:NUMBER" for name in REACTIVE)])
+        check_size(value)
+        return value
 
 
 ORDER, SIZE = _Order(), _Size()
@@ -63,9 +61,19 @@ ORDER_LIST, SIZE_LIST = Listed(ORDER), Listed(SIZE)
 
 def order_named(name: str) -> order.BlindOrder | order.ReactiveOrder:
     """The order of that name; `comb-16` is a comb of 16 segments."""
+    if not isinstance(name, str):
+        raise TypeError(f"Argument 'order' must be a name, not {name!r}.")
     if comb := re.fullmatch(r"comb-([0-9]+)", name):
         return order.Comb(int(comb[1]))
     return ORDERS[check.known("order", name, ORDERS)]
+
+
+def check_size(name: object, names: Iterable[str] = (*SIZES, *CURVE_SIZES)) -> None:
+    """Refuse what is neither one of `names` nor a size that looks at predictions, with its number."""
+    if isinstance(name, str) and ":" in name:
+        reactive_named(name)
+    else:
+        check.known("size", name, [*names, *(f"{word}:NUMBER" for word in REACTIVE)])
 
 
 def blind_named(name: str) -> order.BlindOrder:
@@ -105,6 +113,7 @@ def build(order_name: str, size_name: str, steps: int, length: int, calibration:
         calibration: For the sizes 'optimal' and 'square-root'.
     """
     ranking = order_named(order_name)
+    check_size(size_name)
     if ":" in size_name:
         return Named(order_name, size_name, None, Schedule(reactive_named(size_name), ranking))
     check.steps_and_length(steps, length)

@@ -23,6 +23,7 @@ References:
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -111,7 +112,7 @@ class LinearCode(Code):
             rank = _ranks(self.generator, self.vocab)
         else:
             # Complementing every bit of an index reverses the array.
-            rank = size - (self.length - self.dimension) + _ranks(self._dual(), self.vocab)[::-1]
+            rank = size - (self.length - self.dimension) + _ranks(self._dual, self.vocab)[::-1]
         total = np.bincount(size, weights=rank, minlength=self.length + 1)
         mean = total / np.array([math.comb(self.length, n) for n in range(self.length + 1)])
         return Curve(math.log(self.vocab) * np.diff(mean))
@@ -139,7 +140,7 @@ class LinearCode(Code):
         draws = check.integer("draws", draws, least=2)
         backwards = self.length - self.dimension < self.dimension
         elements = galois_field(self.vocab)
-        matrix = elements(self._dual() if backwards else self.generator)
+        matrix = elements(self._dual if backwards else self.generator)
         grows = np.zeros((draws, self.length), dtype=np.bool_)
         for draw in range(draws):
             order = rng.permutation(self.length)
@@ -159,6 +160,8 @@ class LinearCode(Code):
         matrix = np.asarray(reduced)[: pivots.size, determined].astype(np.int64)
         return Reading(order[pivots], order[determined], matrix)
 
+    # An estimate is made of many small ones, each of which asks for it.
+    @cached_property
     def _dual(self) -> NDArray[np.int64]:
         if self.dimension == self.length:
             return np.zeros((0, self.length), dtype=np.int64)

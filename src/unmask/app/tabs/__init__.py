@@ -1,6 +1,6 @@
 """The four tabs: one module each, which makes its fields and says what they do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,15 @@ class Tab:
         form: Its fields.
         refresh: Shows what the fields say, when the page opens; its inputs are the fields.
         outputs: Where that goes.
+        running: How it is run: the options of its event.
         cancel: The button that ends it, if it can take long.
+        usual: What the fields say where a link does not, given what it says of the others; those left out say what
+            they did at first.
     """
 
     form: Form
     refresh: Callable[..., Any]
     outputs: list[Any]
+    running: dict[str, Any]
     cancel: Any = None
+    usual: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda said: {}

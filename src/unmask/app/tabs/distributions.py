@@ -1,18 +1,19 @@
 """*Distributions*: the exact error of schedules on a known distribution."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gradio as gr
 
 from unmask.app import links, panels, tradeoffs
-from unmask.app.fields import QUIET, Form, downloads, streamed, whole_slider
+from unmask.app.fields import LIVE, LONG, QUIET, Form, download, follow, settled, stop, streamed, whole_slider
+from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
 
 _CHOSEN = ["even", "tc", "dtc", "minimax-min", "optimal"]
 # Values with which a family shows what it is about.
-_TYPICAL: dict[str, dict[str, float | None]] = {
+_TYPICAL: dict[str, dict[str, float]] = {
     "reed-solomon": {"length": 256, "dimension": 250, "alphabet": 256},
     "parity": {"length": 256, "alphabet": 2},
     "linear": {"length": 128, "dimension": 120, "alphabet": 2, "draws": 100},
@@ -33,16 +34,17 @@ def build() -> Tab:
             family = gr.Dropdown(list(DISTRIBUTIONS), value=_FIRST, label="Family", elem_id="distributions-family")
             form.add("family", family, links.one_of(list(DISTRIBUTIONS)))
             length = whole_slider(minimum=2, maximum=tradeoffs.LONGEST, value=first["length"], label="Length")
-            form.add("length", length, links.whole)
+            form.add("length", length, links.whole(least=2, most=tradeoffs.LONGEST))
             for name in _PARAMETERS:
                 shown = name in tradeoffs.parameters(_FIRST)
                 number = gr.Number(first.get(name), label=name.capitalize(), visible=shown, step=_step(name))
-                form.add(name, number, links.real)
+                form.add(name, number, links.optional(links.real()))
             draws = gr.Number(
                 0, label="Draws", info="To estimate a curve that is out of reach; 0 for the exact one", step=1
             )
-            form.add("draws", draws, links.whole)
-            form.add("seed", gr.Number(0, label="Seed", info="Of a random code, and of the draws", step=1), links.whole)
+            form.add("draws", draws, links.optional(links.whole(least=0, most=tradeoffs.MOST_DRAWS)))
+            seed = gr.Number(0, label="Seed", info="Of a random code, and of the draws", step=1)
+            form.add("seed", seed, links.optional(links.whole(least=0)))
             sizes = gr.CheckboxGroup(
                 list(ALL_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"
             )
@@ -50,7 +52,8 @@ def build() -> Tab:
             form.finish()
             address = gr.HTML(elem_id="distributions-link", elem_classes="link")
             with gr.Row():
-                downloads(form, _last, "errors")
+                download(form, "json", "errors.json", lambda values: links.as_json(_last(values).record()))
+                download(form, "csv", "errors.csv", lambda values: links.as_csv(_last(values).rows()))
         with gr.Column(scale=3, min_width=300):
             with gr.Row(equal_height=True, elem_classes="longer"):
                 status = gr.HTML(elem_id="distributions-status", scale=3)
@@ -58,42 +61,42 @@ def build() -> Tab:
             view = gr.HTML(elem_id="distributions-view")
 
     @streamed(form, 3)
-    def show(values: dict[str, Any]) -> Iterator[list[str]]:
-        for found in _compared(values):
-            done = len(found.errors)
-            words = panels.progress(done, found.wanted, f"{done} of {found.wanted} schedules computed")
-            yield [panels.errors(found), form.link(values), "" if done == found.wanted else words]
+    def show(values: dict[str, Any]) -> Iterator[list[Any]]:
+        for stage in _stages(values):
+            ended = stage.view is not None and stage.done == stage.whole
+            words = "" if ended else progress(stage.done, stage.whole, stage.words)
+            # The link comes with what it leads to.
+            shown = [gr.skip()] * 2 if stage.view is None else [panels.errors(stage.view), form.link(_own(values))]
+            yield [*shown, words]
 
     outputs = [view, address, status, *form.outputs]
-    running: dict[str, Any] = {
-        **QUIET, "show_progress": "hidden", "trigger_mode": "always_last", "concurrency_limit": 4,
-        "concurrency_id": "compute",
-    }  # fmt: skip
-    shown = [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not family]
     parameters = [form.fields[name] for name in _PARAMETERS]
-    changed = family.input(_typical, family, [length, *parameters, draws], **QUIET, show_progress="hidden")
-    shown.append(changed.then(show, form.inputs, outputs, **running))
-    # Said once nothing more can come: what is under way would write over it.
-    cancel.click(None, None, None, cancels=shown, **QUIET).then(
-        lambda: panels.note("Cancelled: what was computed until then is shown."), None, status, **QUIET
-    )
+    changed = family.input(_filled, family, [length, *parameters, draws], **LIVE)
+    shown = [
+        follow(form, settled(form.changes(but=[family])).then, show, outputs, status),
+        follow(form, changed.then, show, outputs, status),
+    ]
+    stop(form, cancel, shown, status, "Cancelled: what was computed until then is shown.")
     # A link may name another family, whose parameters must then be seen.
-    family.change(_visible, family, parameters, **QUIET, show_progress="hidden")
-    return Tab(form, show, outputs, cancel)
+    family.change(_visible, family, parameters, **QUIET, queue=False, show_progress="hidden")
+    return Tab(form, show, outputs, LONG, cancel, _usual)
 
 
 def _step(name: str) -> float:
-    return 0.01 if name in ("stay", "bias") else 1
+    return 0.01 if any(name in recipe.shares for recipe in DISTRIBUTIONS.values()) else 1
 
 
-def _typical(family: str) -> list[Any]:
-    """The fields of a family with values that go together; the others are out of sight."""
-    typical, wanted = _TYPICAL[family], tradeoffs.parameters(family)
-    fields = [
-        gr.update(value=typical.get(name, 0), visible=name == "draws" or name in wanted)
-        for name in (*_PARAMETERS, "draws")
-    ]
-    return [typical["length"], *fields]
+def _usual(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a family with values that go together; those of other families are empty."""
+    typical = _TYPICAL[said.get("family", _FIRST)]
+    return {"length": typical["length"], "draws": 0, **{name: typical.get(name) for name in (*_PARAMETERS, *typical)}}
+
+
+def _filled(family: str) -> list[Any]:
+    """The same for the page; what a family has no use for is out of sight."""
+    usual, wanted = _usual({"family": family}), tradeoffs.parameters(family)
+    fields = [gr.update(value=usual[name], visible=name in wanted) for name in _PARAMETERS]
+    return [usual["length"], *fields, usual["draws"]]
 
 
 def _visible(family: str) -> list[Any]:
@@ -101,10 +104,17 @@ def _visible(family: str) -> list[Any]:
     return [gr.update(visible=name in wanted) for name in _PARAMETERS]
 
 
-def _compared(values: dict[str, Any]) -> Iterator[tradeoffs.Tradeoff]:
+def _own(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without those of other families."""
+    others = set(_PARAMETERS).difference(tradeoffs.parameters(values["family"]))
+    return {name: value for name, value in values.items() if name not in others}
+
+
+def _stages(values: dict[str, Any]) -> Iterator[tradeoffs.Stage]:
     return tradeoffs.compare(values["family"], values, values["size"])
 
 
 def _last(values: dict[str, Any]) -> tradeoffs.Tradeoff:
-    *_, last = _compared(values)
-    return last
+    *_, last = _stages(values)
+    assert last.view is not None  # the last stage has everything
+    return last.view

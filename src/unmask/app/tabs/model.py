@@ -1,13 +1,15 @@
 """*Your model*: what a calibration file says, and the schedule it implies."""
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 import gradio as gr
 
 from unmask import check
 from unmask.app import links, measured, panels
-from unmask.app.fields import QUIET, Form, downloads, streamed
+from unmask.app.fields import LONG, Form, download, follow, settled, stop, streamed
+from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.calibrate import Calibration
 
@@ -19,19 +21,23 @@ def build(calibration: Calibration | None, name: str) -> Tab:
         calibration: What is shown until a file is given. name: What it is.
     """
     form = Form("model")
+
+    def report(values: dict[str, Any]) -> measured.Report:
+        return _report(calibration, values)
+
     with gr.Row():
         with gr.Column(scale=1, min_width=280):
             file = gr.File(
                 label="Calibration file", file_types=[".json"], type="filepath", elem_id="model-file", height=140
             )
-            form.add("file", file, links.words)
-            del form.parsers["file"]  # a link cannot bring a file
+            form.add("file", file, None)
             target = gr.Number(0.05, label="Target", step=0.01, info="Bits per token above the best one by one")
-            form.add("target", target, links.real)
-            form.add("steps", gr.Number(0, label="Steps", step=1, info="If settled; 0 takes the target"), links.whole)
+            form.add("target", target, links.optional(links.real(least=0)))
+            steps = gr.Number(0, label="Steps", step=1, info="If settled; 0 takes the target")
+            form.add("steps", steps, links.optional(links.whole(least=0)))
             form.finish()
             gr.HTML(
-                f"<p class='facts'>Without a file: {name}. "
+                f"<p class='facts'>Without a file: {escape(name)}. "
                 "Write one with <code>unmask calibrate --text FILE --output calibration.json</code>.</p>"
             )
             address = gr.HTML(elem_id="model-link", elem_classes="link")
@@ -41,24 +47,25 @@ def build(calibration: Calibration | None, name: str) -> Tab:
                 cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="model-cancel")
             view = gr.HTML(elem_id="model-view")
             with gr.Row():
-                downloads(form, lambda values: _report(calibration, values), "schedule")
+                download(form, "json", "schedule.json", lambda values: links.as_json(report(values).record()))
+                download(form, "csv", "losses.csv", lambda values: links.as_csv(report(values).rows()))
 
     @streamed(form, 3)
     def show(values: dict[str, Any]) -> Iterator[list[Any]]:
-        yield [gr.skip(), form.link(values), panels.progress(0, 0, "Finding the best sizes")]
-        yield [panels.report(_report(calibration, values)), gr.skip(), ""]
+        yield [gr.skip(), gr.skip(), progress(0, 0, "Finding the best sizes")]
+        # The link comes with what it leads to: after a mistake both stay as they are.
+        yield [panels.report(report(values)), _link(form, values), ""]
 
     outputs = [view, address, status, *form.outputs]
-    running: dict[str, Any] = {
-        **QUIET, "show_progress": "hidden", "trigger_mode": "always_last", "concurrency_limit": 4,
-        "concurrency_id": "compute",
-    }  # fmt: skip
-    shown: list[Any] = [file.change(show, form.inputs, outputs, **running)]
-    shown += [field.input(show, form.inputs, outputs, **running) for field in form.inputs if field is not file]
-    cancel.click(None, None, None, cancels=shown, **QUIET).then(
-        lambda: panels.note("Cancelled."), None, status, **QUIET
-    )
-    return Tab(form, show, outputs, cancel)
+    shown = follow(form, settled(form.changes()).then, show, outputs, status)
+    stop(form, cancel, [shown], status, "Cancelled.")
+    return Tab(form, show, outputs, LONG, cancel)
+
+
+def _link(form: Form, values: dict[str, Any]) -> str:
+    if values["file"] is None:
+        return form.link(values)
+    return "<p class='facts'>No link leads here: it could not bring the file.</p>"
 
 
 def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Report:

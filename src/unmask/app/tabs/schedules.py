@@ -5,13 +5,12 @@ from typing import Any
 import gradio as gr
 
 from unmask.app import laws, links, panels
-from unmask.app.fields import LIVE, Form, answered, downloads, whole_slider
+from unmask.app.fields import LIVE, Form, answered, download, settled, whole_slider
 from unmask.app.tabs import Tab
 from unmask.cli.names import SIZES
 from unmask.cli.plan import MEASURES
 
 _CHOSEN = ["even", "cosine", "tc", "dtc", "minimax-min"]
-_MOST_STEPS = 1024
 
 
 def build() -> Tab:
@@ -19,8 +18,10 @@ def build() -> Tab:
     form = Form("schedules")
     with gr.Row():
         with gr.Column(scale=1, min_width=280):
-            form.add("length", whole_slider(minimum=2, maximum=laws.LONGEST, value=256, label="Length"), links.whole)
-            form.add("steps", whole_slider(minimum=1, maximum=_MOST_STEPS, value=16, label="Steps"), links.whole)
+            length = whole_slider(minimum=2, maximum=laws.LONGEST, value=256, label="Length")
+            form.add("length", length, links.whole(least=2, most=laws.LONGEST))
+            steps = whole_slider(minimum=1, maximum=laws.LONGEST, value=16, label="Steps")
+            form.add("steps", steps, links.whole(least=1, most=laws.LONGEST))
             sizes = gr.CheckboxGroup(list(SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
             form.add("size", sizes, links.some_of(list(SIZES)))
             gauges = [(words[1:-1] if words[0] == "(" else words, key) for key, words in MEASURES.items()]
@@ -32,7 +33,8 @@ def build() -> Tab:
             form.finish()
             address = gr.HTML(elem_id="schedules-link", elem_classes="link")
             with gr.Row():
-                downloads(form, _compared, "schedules")
+                download(form, "json", "schedules.json", lambda values: links.as_json(_compared(values).record()))
+                download(form, "csv", "schedules.csv", lambda values: links.as_csv(_compared(values).rows()))
         with gr.Column(scale=3, min_width=300):
             view = gr.HTML(elem_id="schedules-view")
 
@@ -41,9 +43,8 @@ def build() -> Tab:
         return [panels.schedules(_compared(values), values["gauge"]), form.link(values)]
 
     outputs = [view, address, *form.outputs]
-    for field in form.inputs:
-        field.input(show, form.inputs, outputs, **LIVE)
-    return Tab(form, show, outputs)
+    form.on(settled(form.changes()).then, show, outputs, **LIVE)
+    return Tab(form, show, outputs, LIVE)
 
 
 def _compared(values: dict[str, Any]) -> laws.Comparison:

@@ -2,20 +2,22 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
+from html import escape
 from typing import Any
 
 import gradio as gr
 
 from unmask import models
 from unmask.app import links, panels, runs
-from unmask.app.fields import QUIET, Form, streamed
+from unmask.app.fields import LIVE, QUIET, Form, stop, streamed
+from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.cli.names import SIZES
 from unmask.cli.schedules import ORDERS, REACTIVE
 
 _FIRST = {"left": ("comb", "even", 16), "right": ("random", "even", 16)}
 _REACTIVE = tuple(f"{name}:{number}" for name, number in zip(REACTIVE, ("0.9", "1", "1"), strict=True))
-_PAUSE = 0.1  # seconds between two pictures: the page shows them no faster
 
 
 def build(model: models.Model) -> Tab:
@@ -33,62 +35,58 @@ def build(model: models.Model) -> Tab:
             )  # fmt: skip
             form.add("text", text, links.words)
         with gr.Column(scale=1, min_width=120):
-            form.add("seed", gr.Number(3, label="Seed", info="One for both sides", step=1), links.whole)
+            seed = gr.Number(3, label="Seed", info="One for both sides", step=1)
+            form.add("seed", seed, links.whole(least=0))
     with gr.Row():
         for side, (order, size, steps) in _FIRST.items():
             with gr.Column(min_width=280), gr.Row():
                 _side(form, side, order, size, steps)
     form.finish()
-    with gr.Row(elem_classes="player"):
+    with gr.Row():
         start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=110, size="md")
-        cancel = gr.Button("Cancel", elem_id="watch-cancel", min_width=90, size="md")
         play = gr.Button("Play", elem_id="watch-play", min_width=90, size="md")
         back = gr.Button("Step back", elem_id="watch-back", min_width=90, size="md")
         ahead = gr.Button("Step", elem_id="watch-step", min_width=90, size="md")
-    status = gr.HTML(elem_id="watch-status", elem_classes="longer")
+    with gr.Row(equal_height=True, elem_classes="longer"):
+        status = gr.HTML(elem_id="watch-status", scale=3)
+        cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="watch-cancel")
     view = gr.HTML(elem_id="watch-runs")
     gr.HTML(
-        f"<p class='facts'>Model: {model.name}, up to {model.length} tokens. At temperature 1, from one seed: a "
-        "position has the same random number on both sides. Newest tokens are marked, given ones underlined.</p>"
+        f"<p class='facts'>Model: {escape(model.name)}, up to {model.length} tokens. At temperature 1, from one seed: "
+        "a position has the same random number on both sides. Newest tokens are marked, given ones underlined.</p>"
     )
     address = gr.HTML(elem_id="watch-link", elem_classes="link")
 
     @streamed(form, 2)
     def generate(values: dict[str, Any]) -> Iterator[list[str]]:
-        yield ["", panels.progress(0, 0, "Starting")]
+        yield ["", progress(0, 0, "Starting")]
         choices = tuple(
             runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
         )
-        last, key = 0.0, str(time.monotonic_ns())
+        key = str(time.monotonic_ns())
         for both in runs.watch(model, values["text"], choices, seed=values["seed"]):  # pyright: ignore[reportArgumentType]
             done = all(run.finished for run in both)
-            if not done and time.monotonic() - last < _PAUSE:
-                continue
-            last = time.monotonic()
             taken = [f"{run.steps}{'' if run.planned is None else f' of {run.planned}'}" for run in both]
             whole = sum(run.planned or len(run.pieces) for run in both)
-            words = panels.progress(sum(run.steps for run in both), whole, f"steps {taken[0]} and {taken[1]}")
+            words = progress(sum(run.steps for run in both), whole, f"steps {taken[0]} and {taken[1]}")
             yield [panels.watched(both, key), "" if done else words]
 
-    def show(*given: Any) -> list[str]:
+    def show(turn: str, *given: Any) -> list[str]:
         return [form.link(form.values(given))]
 
     start.click(None, None, None, js="() => window.unmask.begin()", **QUIET)
     # Other tabs may be first with the model: whoever waits is told so at once.
-    waiting = panels.progress(0, 0, "Waiting for the model")
+    waiting = progress(0, 0, "Waiting for the model")
     begun = start.click(lambda: waiting, None, status, **QUIET, show_progress="hidden")
-    running = begun.then(
-        generate, form.inputs, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
+    running = form.on(
+        begun.then, generate, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
         concurrency_id="model",
     )  # fmt: skip
-    words = panels.note("Cancelled: what was revealed until then is shown.")
-    # Said once nothing more can come, as in the other tabs.
-    cancel.click(None, None, None, cancels=[begun, running], **QUIET).then(lambda: words, None, status, **QUIET)
+    stop(form, cancel, [begun, running], status, "Cancelled: what was revealed until then is shown.")
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
-    for field in form.inputs:
-        field.change(show, form.inputs, [address], **QUIET, queue=False, show_progress="hidden")
-    return Tab(form, show, [address])
+    form.on(partial(gr.on, [field.change for field in form.inputs]), show, [address], **LIVE)
+    return Tab(form, show, [address], LIVE)
 
 
 def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
@@ -102,4 +100,5 @@ def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
             )  # fmt: skip
             form.add(f"{side} {part}", field, links.words)
     with gr.Column(min_width=90):
-        form.add(f"{side} steps", gr.Number(steps, label=f"{side.capitalize()} steps", step=1), links.whole)
+        number = gr.Number(steps, label=f"{side.capitalize()} steps", step=1)
+        form.add(f"{side} steps", number, links.whole(least=1))
