@@ -9,6 +9,7 @@ temperature 1.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from unmask import check
 from unmask.backend import Tensor, torch
 from unmask.sample import seeds_of
 from unmask.size.base import Blind, Planned
+from unmask.size.reactive import Reactive
 
 
 def transfer_counts(
@@ -50,7 +52,10 @@ def transfer_counts(
             f"not {mask_index.dtype} of shape {tuple(mask_index.shape)}."
         )
     steps = check.integer("steps", steps, least=1)
-    design = size if isinstance(size, Blind) or not callable(size) else size(steps)
+    # A rule that looks at predictions takes other numbers than steps, and would complain about that.
+    design: Any = size
+    if callable(size) and not isinstance(size, Blind) and not (isinstance(size, type) and issubclass(size, Reactive)):
+        design = size(steps)
     if not isinstance(design, Blind):
         raise TypeError(
             f"Argument 'size' must make sizes that do not look at predictions from a number of steps, not {design!r}."
