@@ -44,6 +44,12 @@ def markdown(head: list[str], body: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def priced(row: dict[str, str], over: str) -> list[str]:
+    """What something costs, and its paired difference to something else, each with its error."""
+    bits, error, gain, gain_error = (float(row[key]) for key in ("bits", "error", over, f"{over}_error"))
+    return [f"{bits:.3f} ± {error:.3f}", f"{gain:+.4f} ± {gain_error:.4f}"]
+
+
 def by_steps() -> dict[tuple[str, str, int], dict[str, str]]:
     """Order, size and steps -> row. Log-linear sizes leave steps empty; they count as the nearest of the table."""
     return {
@@ -127,8 +133,7 @@ def trained() -> str:
         [
             r["masks"],
             r["schedule"],
-            f"{float(r['bits']):.3f} ± {float(r['error']):.3f}",
-            f"{float(r['over_uniform']):+.4f} ± {float(r['over_uniform_error']):.4f}",
+            *priced(r, "over_uniform"),
         ]
         for r in common.read("masks.csv")
     ]
@@ -153,8 +158,7 @@ def searched() -> str:
         [
             r["name"],
             r["steps"],
-            f"{float(r['bits']):.3f} ± {float(r['error']):.3f}",
-            f"{float(r['over_comb']):+.4f} ± {float(r['over_comb_error']):.4f}",
+            *priced(r, "over_comb"),
             r["residues"].replace(" | ", " / "),
         ]
         for r in common.read("search.csv")

@@ -6,7 +6,8 @@ Every public entry point calls these before doing any work, so that a mistake is
 
 import difflib
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,19 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"Did you mean '{close[0]}'?" if close else f"Choose from {', '.join(sorted(names))}."
     raise ValueError(f"Argument '{kind}' must be a known name, not '{name}'. {hint}")
+
+
+@contextmanager
+def renamed(theirs: str, mine: str) -> Iterator[None]:
+    """Let a mistake found further down speak of the argument that the caller was given.
+
+    Example:
+        >>> with renamed("path", "model"):
+        ...     raise ValueError("Argument 'path' must name a file.")
+        Traceback (most recent call last):
+        ValueError: Argument 'model' must name a file.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(str(error).replace(f"Argument '{theirs}'", f"Argument '{mine}'")) from None

@@ -118,7 +118,7 @@ def train(
         every: Updates between log lines; checkpoints are ten times as rare, but at least one a minute.
         minutes: Stop after this long (with a checkpoint), to be resumed later.
         compile_model: Use `torch.compile`, and on one GPU replay recorded updates (`unmask.update`).
-        watch: Called with every log line.
+        watch: Called with every log line, and every few seconds where those are rare.
 
     Returns:
         The averaged model and where the run stands.

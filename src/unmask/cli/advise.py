@@ -14,7 +14,7 @@ from unmask.calibrate import Calibration, Plan
 from unmask.cli import calibrate as measuring
 from unmask.cli import model as shared
 from unmask.cli import options, schedules
-from unmask.cli.output import abbreviated, check_place, print_json, terminal
+from unmask.cli.output import abbreviated, check_place, counted, print_json, terminal
 from unmask.size import Even
 
 
@@ -123,21 +123,17 @@ def _title(name: str) -> str:
     return f"{name.removeprefix('comb-')} comb segments ({name})" if name.startswith("comb-") else f"{name} order"
 
 
-def _count(steps: int) -> str:
-    return f"{steps} step{'' if steps == 1 else 's'}"
-
-
 def sentences(advice: Advice, calibration: Calibration, target: float | None) -> list[str]:
     """The advice for people: what to do, what it costs, what else there is, and what is not known yet."""
-    length = calibration.length
+    length, steps = calibration.length, counted(advice.steps, "step")
     best, cost = _bits(advice.best, length), _bits(advice.plan.nll, length)
     above = cost - best
-    result = [f"Take {_count(advice.steps)}: {_title(advice.order)}, {_sizes(advice.plan, length)}."]
+    result = [f"Take {steps}: {_title(advice.order)}, {_sizes(advice.plan, length)}."]
     price = (
         f"Predicted cost: {cost:.3f} bits per token (standard error about "
         f"{_bits(advice.plan.error, length):.3f}), which is {abs(above):.3f} {'above' if above >= 0 else 'below'} the "
         f"best one-by-one likelihood among the measured orders, {best:.3f} in {_title(advice.reference)} with "
-        f"{_count(length)}."
+        f"{counted(length, 'step')}."
     )
     if target is not None and advice.limit is not None:
         kept = advice.plan.nll <= advice.limit * (1 + 1e-12)
@@ -147,16 +143,16 @@ def sentences(advice: Advice, calibration: Calibration, target: float | None) ->
     result.append(price)
     if advice.runner_up is not None:
         name, plan = advice.runner_up
-        more = f"The runner-up with {_count(advice.steps)}, {_title(name)}, would cost {_bits(plan.nll, length):.3f}"
+        more = f"The runner-up with {steps}, {_title(name)}, would cost {_bits(plan.nll, length):.3f}"
         if target is not None:
             needed = advice.runner_up_steps
-            more += f" and keep the target with {_count(needed)}" if needed else " and never keep the target"
+            more += f" and keep the target with {counted(needed, 'step')}" if needed else " and never keep the target"
         result.append(more + ".")
     if advice.even is not None:
-        even = f"Even sizes in random order would cost {_bits(advice.even, length):.3f} with {_count(advice.steps)}"
+        even = f"Even sizes in random order would cost {_bits(advice.even, length):.3f} with {steps}"
         if target is not None:
             needed = advice.even_steps
-            even += f", and need {_count(needed)} for the target" if needed else ", and never keep the target"
+            even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never keep the target"
         result.append(even + ".")
     if calibration.missing:
         known, all_ = len(calibration.losses), len(calibration.wanted)

@@ -103,11 +103,9 @@ def evaluate(
     if files and (bool(orders) != bool(sizes)):
         raise click.UsageError(f"Missing option '{'--size' if orders else '--order'}'.")
     check_rows(output, (".csv", ".jsonl", ".parquet"))
-    check_place("figure", figure)
+    check_place("figure", figure, (".png", ".svg", ".pdf"))
     if figure is not None:
         plot.require()
-        if figure.suffix not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"Argument 'figure' must end in .png, .svg or .pdf, not '{figure.name}'.")
     saved = [schedules.described(shared.read_schedule(file)) for file in files]
     engine = engines.engine_named(engine_name, workers, address, source.place)
     calibration = None if measured is None else shared.read_calibration(measured)

@@ -149,10 +149,8 @@ def read_windows(model: models.Model, path: Path, count: int | None) -> Tensor:
 def read_calibration(path: Path) -> Calibration:
     """A calibration, of whatever model."""
     try:
-        return Calibration.load(path)
-    except ValueError as error:
-        # The library speaks of its own argument; here it is an option.
-        raise ValueError(str(error).replace("Argument 'path'", "Argument 'calibration'")) from None
+        with check.renamed("path", "calibration"):
+            return Calibration.load(path)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None

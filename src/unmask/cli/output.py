@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,8 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     return lines
 
 
-def check_place(option: str, path: Path | None) -> None:
-    """Refuse, before any work, a file that cannot be written."""
+def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> None:
+    """Refuse, before any work, a file that cannot be written, or whose ending is none of `kinds`, if there are any."""
     if path is None:
         return
     if path.is_dir():
@@ -164,6 +164,9 @@ def check_place(option: str, path: Path | None) -> None:
         raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
+    if kinds and path.suffix not in kinds:
+        *others, last = kinds
+        raise ValueError(f"Argument '{option}' must end in {', '.join(others)} or {last}, not '{path.name}'.")
 
 
 @contextmanager

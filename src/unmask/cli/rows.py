@@ -22,9 +22,7 @@ def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
     """
     if path is None:
         return
-    check_place("output", path)
-    if path.suffix not in kinds:
-        raise ValueError(f"Argument 'output' must end in {' or '.join(kinds)}, not '{path.name}'.")
+    check_place("output", path, kinds)
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise ModuleNotFoundError(
             'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'

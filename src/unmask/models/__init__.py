@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from unmask import nn
+from unmask import check, nn
 from unmask.backend import torch
 from unmask.calibrate import Calibration, fingerprint
 from unmask.models import hf
@@ -75,11 +75,10 @@ def calibration_of(model: Model) -> Calibration | None:
 
 def _read(name: str, path: Path, device: str | torch.device) -> Model:
     try:
-        module, about = nn.load(path)
+        with check.renamed("path", "model"):
+            module, about = nn.load(path)
     except OSError as error:
         raise ValueError(f"Argument 'model' must name a file to read, not '{path}': {error}.") from None
-    except ValueError as error:
-        raise ValueError(str(error).replace("Argument 'path'", "Argument 'model'")) from None
     codec = codec_of(about, module.config.vocab)
     module = module.to(device)
     return Model(name, module, module.predictor(), codec, module.config.length, about, fingerprint(module))
