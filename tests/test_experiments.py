@@ -5,7 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from unmask import order, size
 from unmask.distribution import LinearCode
 
 FOLDER = Path(__file__).parent.parent / "experiments"
+BUILTIN = FOLDER.parent / "src" / "unmask" / "models" / "builtin"
 BLIND = ("cosine", "tc", "dtc", "minimax-tc", "minimax-dtc", "minimax-min", "universal", "even")
 SCRIPTS = ("overhang", "minimax", "both", "smooth", "readme")
 
@@ -273,7 +274,35 @@ def test_the_search_finds_the_best_of_all_periodic_schedules(script, period):
         assert cost[steps, -1] == pytest.approx(search.predicted(table, least), abs=1e-12)
 
 
+def test_the_page_says_what_the_calibration_knows_of_the_model():
+    pytest.importorskip("torch")
+    from unmask.calibrate import Calibration
+
+    curve = Calibration.load(BUILTIN / "calibration.json").losses["random"].curve()
+    numbers = (curve.entropy, curve.total_correlation, curve.dual_total_correlation)
+    words = "in nats per text: cross-entropy {:.0f}, total correlation {:.0f}, dual total correlation {:.0f}."
+    assert words.format(*numbers) in (FOLDER.parent / "docs" / "results.md").read_text(encoding="utf-8")
+
+
+def test_the_time_of_training_is_that_of_the_log():
+    """Seconds of a run begin again when it is resumed."""
+    log = [(r["run"], int(r["step"]), float(r["seconds"])) for r in rows("builtin-log.csv")]
+    ends = [a for a, b in pairwise([*log, ("", 0, 0.0)]) if a[0] != b[0] or a[2] > b[2]]
+    card, changes = (
+        " ".join(path.read_text(encoding="utf-8").split())
+        for path in (BUILTIN / "card.md", FOLDER.parent / "CHANGELOG.md")
+    )
+    assert f"| time | {sum(seconds for _, _, seconds in ends) / 60:.0f} minutes on one NVIDIA H200" in card
+    update = {
+        run: np.median([(b[2] - a[2]) / (b[1] - a[1]) for a, b in pairwise(log) if a[0] == b[0] == run and b[2] > a[2]])
+        for run in "23"
+    }
+    plain, recorded = (round(1e3 * update[run]) for run in "23")
+    assert f"take {recorded} ms instead of {plain}:" in card
+    assert f"of {plain} ms for an update of the built-in model, {plain - recorded} were Python's" in changes
+
+
 def test_the_card_of_the_model_says_what_was_measured():
-    card = (FOLDER.parent / "src" / "unmask" / "models" / "builtin" / "card.md").read_text(encoding="utf-8")
+    card = (BUILTIN / "card.md").read_text(encoding="utf-8")
     for r in rows("builtin-scores.csv"):
         assert f"| {float(r['bits']):.3f} ± {float(r['error']):.3f} |" in card
