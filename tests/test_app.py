@@ -380,9 +380,21 @@ def test_a_report_is_the_advice_of_the_command_line(model):
     assert report.sizes.sum() == calibration.length
     (random,) = (each for each in report.losses if each.name == "random")
     assert random.loss * math.log(2) == pytest.approx(calibration.losses["random"].curve().loss)
-    page = parsed(panels.report(report))
+    page = parsed(panels.report(report, ""))
     assert_described(page)
     assert len(list(page.iter("figure"))) == 3
+    assert "16 every time" in "".join(page.itertext())
+
+
+def test_a_calibration_of_another_model_or_length_says_so(model, calibration):
+    from unmask.app import measured
+
+    assert measured.differs(calibration, model) == ""
+    other = dataclasses.replace(calibration, model="another")
+    assert "of another model than builtin" in measured.differs(other, model)
+    shorter = dataclasses.replace(calibration, length=64)
+    assert measured.differs(shorter, model) == "This calibration is of 64 tokens; the page runs the model with 256."
+    assert "of 64 tokens" in panels.report(measured.report(calibration, 0.05, None), measured.differs(shorter, model))
 
 
 def test_a_file_that_is_no_calibration_is_refused_by_its_own_name(tmp_path):
@@ -530,7 +542,7 @@ def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     run = runs.Run(HOSTILE, (HOSTILE, ""), (0, -3), (1,), (0.5,), None)
     known = dataclasses.replace(last("markov", MARKOV, ["even"]).known, title=HOSTILE, notes=(HOSTILE,))
     shown = [
-        panels.report(report),
+        panels.report(report, HOSTILE),
         panels.watched((run, run)),
         panels.errors(tradeoffs.Tradeoff(known, ())),
         panels.table(HOSTILE, [HOSTILE], [], HOSTILE),
@@ -609,7 +621,7 @@ def tab_of(name, model, calibration):
         "schedules": schedules.build,
         "distributions": distributions.build,
         "watch": lambda: watch.build(model),
-        "model": lambda: own.build(calibration, "a name"),
+        "model": lambda: own.build(model, calibration, "a name"),
     }
     with gr.Blocks():
         return makers[name]()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask import models
 from unmask.advise import Advice, advise
 from unmask.calibrate import Calibration
 from unmask.cli.advise import sentences
@@ -80,6 +81,15 @@ def read(path: str) -> Calibration:
         # An uploaded file lies under a name that its owner has never seen.
         reason = str(error).replace(path, file.name).replace("Argument 'calibration'", "Argument 'file'")
         raise ValueError(reason if reason.startswith("Argument") else f"Argument 'file' is refused: {reason}") from None
+
+
+def differs(calibration: Calibration, model: models.Model) -> str:
+    """What must be known of a calibration that is not one of this model, in a sentence; empty if there is nothing."""
+    if calibration.model != model.fingerprint:
+        return f"This calibration is of another model than {model.name}, which the page runs: so is the advice."
+    if calibration.length != model.length:
+        return f"This calibration is of {calibration.length} tokens; the page runs the model with {model.length}."
+    return ""
 
 
 @lru_cache(maxsize=8)

@@ -33,9 +33,11 @@
         : "nothing revealed yet";
       if (count.textContent !== words) count.textContent = words;
     }
+    const empty = sections().length === 0; // then there is nothing to play
     const button = document.querySelector("#watch-play");
-    const label = view.playing ? "Pause" : "Play";
+    const label = view.playing && !empty ? "Pause" : "Play";
     if (button && button.textContent.trim() !== label) button.textContent = label;
+    for (const each of document.querySelectorAll("#watch-play, #watch-back, #watch-step")) each.disabled = empty;
   }
 
   function tick() {

@@ -40,7 +40,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         "schedules": schedules.build,
         "distributions": distributions.build,
         "watch": lambda: watch.build(writer),
-        "model": lambda: model.build(calibration, name),
+        "model": lambda: model.build(writer, calibration, name),
     }
     tabs: dict[str, Tab] = {}
     with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False) as page:
@@ -49,7 +49,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
             "guessed; everything runs on this machine.</p>"
         )
         notice = gr.HTML(elem_id="notice", elem_classes="problem")
-        with gr.Tabs() as row:
+        with gr.Tabs(overflow_behavior="wrap") as row:
             for key, make in makers.items():
                 with gr.Tab(_TITLES[key], id=key):
                     tabs[key] = make()

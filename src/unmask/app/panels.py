@@ -196,13 +196,14 @@ def _counted(run: runs.Run) -> str:
     )
 
 
-def report(view: measured.Report) -> str:
-    """Advice, loss curves, costs and the implied sizes."""
+def report(view: measured.Report, warning: str) -> str:
+    """Advice, loss curves, costs and the implied sizes, after a warning if there is one."""
     first, *others = view.words
+    before = f"<p class='warning' role='note'>{escape(warning)}</p>" if warning else ""
     words = f"<p class='advice'>{escape(first)}</p>" + "".join(f"<p>{escape(each)}</p>" for each in others)
     measured_on = f"{counted(view.calibration.texts, 'text')} of {counted(view.calibration.length, 'token')}"
     about = f"<p class='facts'>{escape(measured_on)} were measured.</p>"
-    return words + about + "".join(chart.html(each) for each in _report_charts(view))
+    return before + words + about + "".join(chart.html(each) for each in _report_charts(view))
 
 
 def _report_charts(view: measured.Report) -> list[Chart]:
@@ -215,8 +216,7 @@ def _report_charts(view: measured.Report) -> list[Chart]:
         Chart(
             "implied",
             "The implied schedule",
-            f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: from {sizes.min()} to "
-            f"{sizes.max()}, {sizes[0]} first and {sizes[-1]} last.",
+            f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}.",
             "step",
             "tokens",
             [Line(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index[chosen], bars=True)],
@@ -262,6 +262,11 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], capti
 def _range(name: str, sizes: np.ndarray) -> str:
     low, high = spoken(float(sizes.min())), spoken(float(sizes.max()))
     return f"{name} {low} every time" if low == high else f"{name} from {low} to {high}"
+
+
+def _explicit(sizes: np.ndarray) -> str:
+    low, high, first, last = sizes.min(), sizes.max(), sizes[0], sizes[-1]
+    return f"{low} every time" if low == high else f"from {low} to {high}, {first} first and {last} last"
 
 
 def _cuts(law: laws.Law) -> str:

@@ -12,12 +12,14 @@ from unmask.app.fields import LONG, Form, download, follow, settled, stop, strea
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.calibrate import Calibration
+from unmask.models import Model
 
 
-def build(calibration: Calibration | None, name: str) -> Tab:
+def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
     """Make the tab.
 
     Arguments:
+        writer: The model that the page runs.
         calibration: What is shown until a file is given. name: What it is.
     """
     form = Form("model")
@@ -54,7 +56,8 @@ def build(calibration: Calibration | None, name: str) -> Tab:
     def show(values: dict[str, Any]) -> Iterator[list[Any]]:
         yield [gr.skip(), gr.skip(), progress(0, 0, "Finding the best sizes")]
         # The link comes with what it leads to: after a mistake both stay as they are.
-        yield [panels.report(report(values)), _link(form, values), ""]
+        found = report(values)
+        yield [panels.report(found, measured.differs(found.calibration, writer)), _link(form, values), ""]
 
     outputs = [view, address, status, *form.outputs]
     shown = follow(form, settled(form.changes()).then, show, outputs, status)

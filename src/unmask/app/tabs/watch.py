@@ -43,10 +43,12 @@ def build(model: models.Model) -> Tab:
                 _side(form, side, order, size, steps)
     form.finish()
     with gr.Row():
-        start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=110, size="md")
-        play = gr.Button("Play", elem_id="watch-play", min_width=90, size="md")
-        back = gr.Button("Step back", elem_id="watch-back", min_width=90, size="md")
-        ahead = gr.Button("Step", elem_id="watch-step", min_width=90, size="md")
+        start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=150, size="md")
+        # The page wakes these up once there is a text to go through.
+        play, back, ahead = (
+            gr.Button(words, elem_id=f"watch-{key}", min_width=150, size="md", interactive=False)
+            for key, words in (("play", "Play"), ("back", "Step back"), ("step", "Step"))
+        )
     with gr.Row(equal_height=True, elem_classes="longer"):
         status = gr.HTML(elem_id="watch-status", scale=3)
         cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="watch-cancel")
@@ -92,7 +94,7 @@ def build(model: models.Model) -> Tab:
 def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
     named = {"order": (list(ORDERS), order), "size": ([*SIZES, *_REACTIVE], size)}
     for part, (choices, value) in named.items():
-        with gr.Column(min_width=120):
+        with gr.Column(min_width=150):
             # A comb of so many segments, or another threshold, can be typed.
             field = gr.Dropdown(
                 choices, value=value, label=f"{side.capitalize()} {part}", allow_custom_value=True,
