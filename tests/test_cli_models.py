@@ -212,7 +212,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
-            "Argument 'prompt' must use the 6 characters of the alphabet, but has 'Z' at character 2.",
+            "Argument 'prompt' must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 2.",
         ),
         (["--prompt", "abc"], "Argument 'prompt' must have something to fill, written as '_' or"),
         (["--prompt", "_" * 17], "Argument 'prompt' must have at most 16 tokens, not 17."),
@@ -220,6 +220,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--device tpu"], "Argument 'device' must be auto, cpu or cuda, not 'tpu'."),
         (["--device cuda:99"], "Argument 'device' must be there, and this machine has no 'cuda:99'."),
         (["--schedule none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+        (["--order comb-17"], "Argument 'order' must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "A schedule file says order, sizes and steps."),
     ],
 )
@@ -320,7 +321,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
     model, rest = place / "m.safetensors", "--order random --size even --steps 4"
     for command, more in (("evaluate", rest), ("calibrate", f"--output {tmp_path / 'c.json'}")):
         line = (command, "--model", model, more, "--text")
-        assert "must use the 6 characters of the alphabet, but has 'Z' at character 0" in complaint(
+        assert "must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 0" in complaint(
             *line, tmp_path / "foreign.txt"
         )
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
@@ -389,7 +390,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     assert "was made for another model" in complaint(
         "calibrate --model", tmp_path / "twin.safetensors", "--text", text, *output
     )
-    assert "was made for sequences of 16 tokens, and the model has 8" in complaint(
+    assert "was made for sequences of 16 tokens, and this model has 8. Choose another --output" in complaint(
         "calibrate --model", tmp_path / "short.safetensors", "--text", text, *output
     )
     assert "other texts or another seed" in complaint(
@@ -403,6 +404,9 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
         )
     assert "must be a calibration written by this version" in complaint(
         "calibrate --model", mine, "--text", text, "--output", tmp_path / "notes.json"
+    )
+    assert "is a calibration. Run `unmask advise --calibration" in complaint(
+        "generate --model", mine, "--schedule", place / "c.json"
     )
     assert (place / "c.json").read_bytes() == kept
     assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'

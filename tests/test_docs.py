@@ -130,6 +130,16 @@ def test_the_commands_of_a_page_exist_with_their_options(page):
                     assert all(name.partition(":")[0] in names for name in given), line
 
 
+def test_how_long_the_commands_take_is_what_was_measured():
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").replace("\n", " ")
+    result = json.loads((ROOT / "benchmarks" / "results" / "commands.json").read_text(encoding="utf-8"))
+    one, two = result["calibrate"], result["evaluate"]
+    assert f"takes {one['seconds']:.0f} seconds and the first `evaluate` {two['seconds']:.0f}" in page
+    assert f"with {result['texts']} sequences each: {one['evaluations']} and {two['evaluations']} evaluations" in page
+    assert max(one["ratio"], two["ratio"]) < 1.1
+    assert 60 < one["seconds"] < 180  # "about two minutes", as docs/start.md says
+
+
 def test_how_quick_the_page_is_is_what_was_measured():
     """The page quotes the committed measurement, which keeps to the 300 ms that were asked for."""
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ def test_alphabets_and_bytes_round_trip():
 
 
 def test_foreign_characters_are_named_with_their_place():
-    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet, but has 'c' at character 2"):
+    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet 'ab', but has 'c' at character 2"):
         Alphabet("ab").encode("abc")
     with pytest.raises(ValueError, match="different characters"):
         Alphabet("aa")

@@ -132,7 +132,8 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
         raise TypeError(f"Argument '{kind}' must be a name, not {name!r}.")
     if name in names:
         return name
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    # One of two letters right is a slip; half of a long word is another word.
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5 if len(name) < 4 else 0.6)
     hint = f"Did you mean '{close[0]}'?" if close else f"Choose from {', '.join(sorted(names))}."
     raise ValueError(f"Argument '{kind}' must be a known name, not '{name}'. {hint}")
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from unmask import check
 from unmask.atomic import replacing
 
+_NAMED = 40  # characters of an alphabet that a sentence can name
+
 
 class Codec(ABC):
     """Maps text to token ids and back."""
@@ -88,8 +90,9 @@ class Alphabet(Codec):
             return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
         except KeyError as error:
             where = text.index(error.args[0])
+            named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
             raise ValueError(
-                f"Argument '{name}' must use the {self.vocab} characters of the alphabet, "
+                f"Argument '{name}' must use the {self.vocab} characters of the alphabet{named}, "
                 f"but has {error.args[0]!r} at character {where}."
             ) from None
 

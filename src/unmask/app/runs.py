@@ -109,6 +109,8 @@ def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.
     try:
         steps = check.integer("steps", choice.steps, least=1)
         schedules.check_size(choice.size, SIZES)  # no calibration is at hand, for which others would be made
+        if not prompted:
+            schedules.check_combs([choice.order], masked)
         # A text with few gaps is filled in as many steps at most, as on the command line.
         return schedules.build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
     except (ValueError, TypeError) as error:

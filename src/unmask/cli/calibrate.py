@@ -195,7 +195,7 @@ def _kept(output: Path, model: models.Model, tokens: Tensor, seed: int) -> Calib
     if not output.exists():
         return fresh
     found = shared.read_calibration(output)
-    shared.check_calibration(found, output, model)
+    shared.check_calibration(found, output, model, "Choose another --output for this one.")
     if (found.texts, found.source) != (fresh.texts, fresh.source):
         raise ValueError(
             f"The calibration '{output}' was made with other texts or another seed. Choose another --output, or give "

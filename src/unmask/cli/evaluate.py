@@ -17,7 +17,7 @@ from unmask.backend import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
-from unmask.cli.output import check_place, print_json, progress, terminal
+from unmask.cli.output import check_place, counted, print_json, progress, terminal
 from unmask.cli.rows import check_rows, write_rows
 from unmask.engine import SHARD, Engine
 from unmask.evaluate import Estimate
@@ -210,7 +210,8 @@ def _print(
     rows: list[dict[str, Any]], base: dict[str, float] | None, model: models.Model, texts: int, predicted: bool
 ) -> None:
     screen = terminal()
-    screen.print(f"[bold]Cost of {len(rows)} schedules on {texts} sequences of {model.length} tokens[/bold]")
+    title = f"Cost of {counted(len(rows), 'schedule')} on {counted(texts, 'sequence')} of {model.length} tokens"
+    screen.print(title, style="bold")
     table = Table("order", "size", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     # One of the two, so that a row fits a narrow terminal; JSON and CSV have both.
     for heading in ("steps", "bits", "over best", "predicted" if predicted else "excess"):

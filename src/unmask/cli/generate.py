@@ -109,6 +109,8 @@ def generate(
     model = source.load()
     start, shown = start_of(model, prompt, length, chat)
     if schedule is None:
+        # A prompt may leave less to fill than a comb has segments; a whole text may not.
+        schedules.check_combs([order_name or "comb"], start.shape[1])
         masked = int((start == model.predictor.mask).sum())
         wanted = _STEPS if steps is None else steps
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
@@ -170,7 +172,8 @@ def generate(
         click.echo(text)
     if output is not None:
         screen.print(f"Written: {output}", soft_wrap=True, markup=False)
-    note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} evaluations each, {seconds:.1f} s"
+    noun = "evaluation" if evaluations.mean() == 1 else "evaluations"
+    note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} {noun} each, {seconds:.1f} s"
     terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
 
 

@@ -156,21 +156,39 @@ def read_calibration(path: Path) -> Calibration:
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
 
 
-def check_calibration(found: Calibration, path: Path, model: models.Model) -> None:
-    """Refuse a calibration that was made for another model or length."""
+def check_calibration(
+    found: Calibration, path: Path, model: models.Model, remedy: str = "Run `unmask calibrate` for this one."
+) -> None:
+    """Refuse a calibration that was made for another model or length, with what to do about it."""
     if found.length != model.length:
         raise ValueError(
-            f"The calibration '{path}' was made for sequences of {found.length} tokens, and the model has "
-            f"{model.length}. Run `unmask calibrate` for this model."
+            f"The calibration '{path}' was made for sequences of {found.length} tokens, and this model has "
+            f"{model.length}. {remedy}"
         )
     if found.model != model.fingerprint:
-        raise ValueError(f"The calibration '{path}' was made for another model. Run `unmask calibrate` for this one.")
+        raise ValueError(f"The calibration '{path}' was made for another model. {remedy}")
 
 
 def read_schedule(path: Path) -> Schedule:
     """A schedule saved by `unmask advise --save` or `Schedule.save`."""
     try:
-        return Schedule.load(path)
+        with check.renamed("path", "schedule"):
+            return Schedule.load(path)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
+    except ValueError:
+        if _is_calibration(path):
+            raise ValueError(
+                f"Argument 'schedule' must name a schedule, and '{path}' is a calibration. "
+                f"Run `unmask advise --calibration {path} --target 0.05 --save schedule.json` to make one of it."
+            ) from None
+        raise
+
+
+def _is_calibration(path: Path) -> bool:
+    try:
+        Calibration.load(path)
+    except ValueError:
+        return False
+    return True

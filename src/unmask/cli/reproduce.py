@@ -4,6 +4,7 @@ import csv
 import time
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import click
@@ -81,6 +82,11 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int, as_
     for row in rows:
         table.add_row(row["figure"], str(row["points"]), f"{row['worst_z']:.2f} s.e.", f"{row['figure']}.png .svg .csv")
     screen.print(table)
+    points = max(row["points"] for row in rows)
+    if points:
+        # Half of all figures with so many points would show a larger one, were the points independent.
+        usual = NormalDist().inv_cdf((1 + 0.5 ** (1 / points)) / 2)
+        screen.print(f"The largest of {points:,} deviations is about {usual:.1f} standard errors by chance alone.")
     for figure in made:
         if figure.name == "figure2":
             screen.print("Figure 2(a), expected KL in nats:")

@@ -68,6 +68,14 @@ def order_named(name: str) -> order.BlindOrder | order.ReactiveOrder:
     return ORDERS[check.known("order", name, ORDERS)]
 
 
+def check_combs(names: Iterable[str], length: int) -> None:
+    """Refuse combs with more segments than there are tokens."""
+    for name in names:
+        found = order_named(name)
+        if isinstance(found, order.Comb) and found.segments is not None and found.segments > length:
+            raise ValueError(f"Argument 'order' must be a comb of at most {length} segments, not '{name}'.")
+
+
 def check_size(name: object, names: Iterable[str] = (*SIZES, *CURVE_SIZES)) -> None:
     """Refuse what is neither one of `names` nor a size that looks at predictions, with its number."""
     if isinstance(name, str) and ":" in name:
@@ -140,6 +148,7 @@ def table(
     orders: list[str], sizes: list[str], steps: list[int], length: int, calibration: Calibration | None
 ) -> list[Named]:
     """All schedules of these orders, sizes and numbers of steps; one row where predictions decide the steps."""
+    check_combs(orders, length)
     rows = []
     for order_name in orders:
         for size_name in sizes:
