@@ -15,7 +15,7 @@ check: .venv/ready     ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-site: .venv/ready      ## the documentation as a site, into site/; any warning is an error
+site: .venv/site       ## the documentation as a site, into site/; any warning is an error
 	$(BIN)/zensical build --strict --clean
 
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
@@ -44,7 +44,13 @@ clean:                 ## remove everything that the other targets made
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot]"
 	touch $@
 
-.venv/ready: .venv/demo
+# The site is made from the sources as text: nothing of ours is imported.
+.venv/site: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt zensical mkdocstrings-python
+	touch $@
+
+.venv/ready: .venv/demo .venv/site
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
