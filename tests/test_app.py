@@ -379,7 +379,7 @@ def test_a_report_is_the_advice_of_the_command_line(model):
     assert report.record() == wanted.plan.schedule.to_json()
     assert report.sizes.sum() == calibration.length
     (random,) = (each for each in report.losses if each.name == "random")
-    assert random.loss * math.log(2) == pytest.approx(calibration.losses["random"].curve().loss)
+    assert random.loss * math.log(2) == pytest.approx(calibration.random.curve.loss)
     page = parsed(panels.report(report, ""))
     assert_described(page)
     assert len(list(page.iter("figure"))) == 3

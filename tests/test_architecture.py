@@ -14,7 +14,7 @@ LEVELS = {
     "atomic": 0, "backend": 0, "check": 0, "engine": 0, "loops": 0,
     "curve": 1, "information": 1, "distribution": 1,
     "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2, "fused": 2, "muon": 2, "update": 2,
-    "bounds": 3, "law": 3, "schedule": 3, "prediction": 3, "trace": 3,
+    "bounds": 3, "law": 3, "schedule": 3, "losses": 3, "prediction": 3, "trace": 3,
     "predict": 4, "draw": 4,
     "pace": 5, "nn": 5,
     "sample": 6, "masks": 6, "train": 6, "calibrate": 6,

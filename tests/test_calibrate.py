@@ -111,7 +111,7 @@ def test_forecasts_are_known_where_something_was_measured(calibration):
     even = Schedule(size.Even(8), order.Random())
     assert forecast(calibration, even)[0] == pytest.approx(calibration.predict("random", size.Even(8).sizes(32))[0])
     tc = Schedule(size.TC(8), order.Random())
-    expected = expected_nll(size.TC(8), calibration.losses["random"].curve())
+    expected = expected_nll(size.TC(8), calibration.random.curve)
     assert forecast(calibration, tc)[0] == pytest.approx(expected)
     comb = Schedule(size.Even(8), order.Comb())
     assert forecast(calibration, comb) == calibration.predict("comb-4", size.Even(8).sizes(32))

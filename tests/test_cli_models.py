@@ -337,7 +337,7 @@ def test_a_calibration_says_what_the_model_is_and_implies(place):
     record = answer("calibrate", *source(place), "--output", place / "c.json", "--orders random")
     assert record["measured"] == []
     assert record["orders"] == ["random", "spread", "comb-2", "comb-4"]
-    curve = Calibration.load(place / "c.json").losses["random"].curve()
+    curve = Calibration.load(place / "c.json").random.curve
     for key, value in (
         ("entropy", curve.entropy),
         ("tc", curve.total_correlation),

@@ -278,7 +278,7 @@ def test_the_page_says_what_the_calibration_knows_of_the_model():
     pytest.importorskip("torch")
     from unmask.calibrate import Calibration
 
-    curve = Calibration.load(BUILTIN / "calibration.json").losses["random"].curve()
+    curve = Calibration.load(BUILTIN / "calibration.json").random.curve
     numbers = (curve.entropy, curve.total_correlation, curve.dual_total_correlation)
     words = "in nats per text: cross-entropy {:.0f}, total correlation {:.0f}, dual total correlation {:.0f}."
     assert words.format(*numbers) in (FOLDER.parent / "docs" / "results.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import numpy as np
 
 from unmask import check, size
 from unmask.calibrate import Calibration, Plan
-from unmask.order import BlindOrder, Comb, Random
+from unmask.order import BlindOrder, Comb
 from unmask.schedule import Schedule
 
 
@@ -35,8 +35,8 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
 def forecast(calibration: Calibration, schedule: Schedule) -> tuple[float, float] | None:
     """Predicted nats per sequence of a schedule and its standard error, about; None where nothing was measured.
 
-    For the random order the prediction is `Σ_n v_n ℓ(n)` with the batch mass `v` of the size, random or not. Other
-    orders are predicted for fixed sizes whose cuts are among the measured places.
+    Under the random order that is known of all sizes; other orders are predicted for fixed sizes whose cuts are among
+    the measured places.
     """
     sizes, order = schedule.size, schedule.order
     if not (isinstance(sizes, size.Blind) and isinstance(order, BlindOrder)):
@@ -44,17 +44,7 @@ def forecast(calibration: Calibration, schedule: Schedule) -> tuple[float, float
     name = measured_as(calibration, order, sizes.steps)
     if name is None:
         return None
-    losses = calibration.losses[name]
-    if isinstance(order, Random):
-        mass = sizes.batch_mass(calibration.length)
-        error = np.interp(np.arange(calibration.length), losses.visible, losses.error)
-        return float(mass @ losses.curve().loss), float(mass @ error)
-    if not isinstance(sizes, size.Planned):
-        return None
-    fixed = sizes.sizes(calibration.length)
-    if not np.isin(np.cumsum(fixed[fixed > 0])[:-1], losses.visible).all():
-        return None
-    return calibration.predict(name, fixed[fixed > 0])
+    return calibration.losses[name].forecast(sizes)
 
 
 def one_by_one(calibration: Calibration) -> dict[str, float]:
@@ -63,12 +53,8 @@ def one_by_one(calibration: Calibration) -> dict[str, float]:
     Raises:
         ValueError: if there is no such order.
     """
-    known = {}
-    for name, losses in calibration.losses.items():
-        if isinstance(losses.order, Random):
-            known[name] = losses.curve().entropy
-        elif losses.visible.size == calibration.length:
-            known[name] = float(np.trace(losses.table))
+    costs = {name: losses.one_by_one for name, losses in calibration.losses.items()}
+    known = {name: cost for name, cost in costs.items() if cost is not None}
     if not known:
         raise ValueError(
             "The calibration has no order that was measured one by one. Measure 'random' or 'left-to-right' as well."
@@ -128,11 +114,10 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         steps = check.integer("steps", steps, least=1, most=most)
     ranked = calibration.best(steps)
     runner_up = ranked[1] if len(ranked) > 1 else None
-    random = next((name for name, losses in calibration.losses.items() if isinstance(losses.order, Random)), None)
     even_steps = even = None
-    if random is not None:
-        even = calibration.predict(random, size.Even(steps).sizes(length))[0]
-        tried = (calibration.predict(random, size.Even(k).sizes(length))[0] for k in range(1, length + 1))
+    if (random := calibration.random) is not None:
+        even = random.cost(size.Even(steps).sizes(length))[0]
+        tried = (random.cost(size.Even(k).sizes(length))[0] for k in range(1, length + 1))
         even_steps = None if limit is None else _first(np.fromiter(tried, dtype=np.float64), limit)
     return Advice(
         reference,

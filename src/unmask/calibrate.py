@@ -1,14 +1,8 @@
 """Measure a model once; then the best schedule for it is a computation.
 
-For a blind order, let `ℓ(n, j)` be the model's cross-entropy on the token of rank `j` when the first `n` of the order
-are visible. One forward pass per text with `n` visible gives the whole row `ℓ(n, ·)`. The negative log-likelihood of
-the K-step sampler with cuts `0 = N_0 < … < N_K = L` is then
-
-    Σ_k Σ_{j=N_{k−1}+1}^{N_k} ℓ(N_{k−1}, j)
-
-and the best cuts among the measured `n` are a shortest path. Nothing between measured rows is made up, except for the
-random order: there the row is one number, the loss curve `ℓ(n)`, measured on a grid that is fine where the curve
-bends, made non-increasing by isotonic regression and interpolated.
+For a blind order, one forward pass per text with the first `n` tokens of the order visible gives the loss of every
+token after them. From some such `n`, fine where the losses change, the cost of any sizes is a sum and the best sizes
+are a shortest path (`unmask.losses`).
 
 The numbers include the model's own error, so they are the total cost of a schedule on texts like those measured.
 """
@@ -24,57 +18,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from unmask import check, size
 from unmask.atomic import replacing
 from unmask.backend import Tensor, torch
-from unmask.curve import Curve
 from unmask.engine import LOCAL, Engine, Report, parts
-from unmask.order import BlindOrder, Comb, Random
+from unmask.losses import Curved, Losses, losses_of
+from unmask.order import BlindOrder, Comb
 from unmask.predict import MaskPredictor
 from unmask.schedule import ORDERS, Schedule, decode, encode
 
 SCHEMA = 1
-
-
-@dataclass(frozen=True, eq=False)
-class Losses:
-    """What was measured of one order.
-
-    Attributes:
-        order: The order. visible: Numbers of visible tokens that were measured, ascending from 0. table: Shape
-        `(len(visible), length)`: mean loss in nats of the token of rank `j+1` in column `j`; 0 where it is visible.
-        error: Standard error over texts of the mean loss of a masked token, for each row.
-    """
-
-    order: BlindOrder
-    visible: NDArray[np.int64]
-    table: NDArray[np.float64]
-    error: NDArray[np.float64]
-
-    @property
-    def length(self) -> int:
-        return self.table.shape[1]
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """Mean loss of a masked token, for each row."""
-        return self.table.sum(axis=1) / (self.length - self.visible)
-
-    def curve(self) -> Curve:
-        """The loss curve of the random order: isotonic where measured, linear in between."""
-        if not isinstance(self.order, Random):
-            raise ValueError("Only the random order has a loss curve; other orders have a table.")
-        weight = 1 / np.maximum(self.error, 1e-12) ** 2
-        fitted = isotonic_regression(self.mean, weights=weight / weight.max(), increasing=False).x
-        return Curve(np.interp(np.arange(self.length), self.visible, fitted))
-
-    def rows(self) -> NDArray[np.float64]:
-        """The table for every number of visible tokens that a cut may use: measured, or interpolated for `Random`."""
-        if isinstance(self.order, Random):
-            return np.repeat(self.curve().loss[:, None], self.length, axis=1)
-        return self.table
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +38,7 @@ class Plan:
     Attributes:
         schedule: The schedule.
         nll: Its predicted negative log-likelihood in nats per sequence.
-        error: Its standard error, about: the errors of the rows' means, added up. For the random order that is a bound;
-            under other orders the tokens of a step may vary more or less than those of the whole row.
+        error: Its standard error, about (see `unmask.losses.Losses.cost`).
     """
 
     schedule: Schedule
@@ -124,65 +77,39 @@ class Calibration:
         """Orders that were to be measured and are not."""
         return [name for name in self.wanted if name not in self.losses]
 
+    @property
+    def random(self) -> Curved | None:
+        """What was measured of the random order, if it was."""
+        return next((each for each in self.losses.values() if isinstance(each, Curved)), None)
+
     def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
         """Predicted nats per sequence of given sizes under a measured order, and its standard error (see `Plan`)."""
-        losses = self.losses[check.known("order", name, self.losses)]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        index = self._rows_at(losses, starts)
-        rows = losses.rows()
-        nll = sum(rows[i, n : n + s].sum() for i, n, s in zip(index, starts, sizes, strict=True))
-        error = np.interp(starts, losses.visible, losses.error)
-        return float(nll), float(error @ sizes)
+        return self._named(name).cost(sizes)
 
     def plan(self, name: str, steps: int) -> Plan:
         """The best sizes with `steps` steps under a measured order."""
-        losses = self.losses[check.known("order", name, self.losses)]
-        nodes, paths = self._paths(losses)
+        losses = self._named(name)
+        nodes = losses.nodes
         if steps > nodes.size - 1:
             raise ValueError(
                 f"Argument 'steps' must be at most {nodes.size - 1} for the order {name}, whose cuts were measured "
                 f"at so many places, not {steps}."
             )
-        best = np.diff(nodes[paths(steps).cuts(steps)])
-        nll, error = self.predict(name, best)
-        return Plan(Schedule(size.Explicit(best), losses.order), nll, error)
+        best = np.diff(nodes[losses.paths(steps).cuts(steps)])
+        return Plan(Schedule(size.Explicit(best), losses.order), *losses.cost(best))
 
     def costs(self, name: str) -> NDArray[np.float64]:
         """The predicted nats per sequence of the best sizes with 1, 2, … steps, as many as the order allows."""
-        nodes, paths = self._paths(self.losses[check.known("order", name, self.losses)])
-        return paths(nodes.size - 1).costs
+        losses = self._named(name)
+        return losses.paths(losses.nodes.size - 1).costs
 
     def best(self, steps: int) -> list[tuple[str, Plan]]:
         """The plans of all orders that allow `steps` steps, the best first."""
-        plans = []
-        for name, losses in self.losses.items():
-            if steps <= (self.length if isinstance(losses.order, Random) else losses.visible.size):
-                plans.append((name, self.plan(name, steps)))
-        return sorted(plans, key=lambda pair: pair[1].nll)
+        able = (name for name, losses in self.losses.items() if steps < losses.nodes.size)
+        return sorted(((name, self.plan(name, steps)) for name in able), key=lambda pair: pair[1].nll)
 
-    def _paths(self, losses: Losses) -> tuple[NDArray[np.int64], Callable[[int], size.Paths]]:
-        """Where cuts may fall, both ends included, and the best paths through them for up to some number of steps."""
-        if isinstance(losses.order, Random):
-            curve = losses.curve()
-            return np.arange(self.length + 1), lambda steps: size.best_paths(curve, steps)
-        nodes = np.append(losses.visible, self.length)
-        total = np.concatenate([np.zeros((losses.visible.size, 1)), np.cumsum(losses.table, axis=1)], axis=1)
-        reach = total[:, nodes[1:]] - np.take_along_axis(total, losses.visible[:, None], axis=1)
-        return nodes, lambda steps: size.table_paths(reach, steps)
-
-    def _rows_at(self, losses: Losses, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        if isinstance(losses.order, Random):
-            return starts
-        index = np.searchsorted(losses.visible, starts)
-        missing = starts[
-            (index == losses.visible.size) | (losses.visible[np.minimum(index, losses.visible.size - 1)] != starts)
-        ]
-        if missing.size:
-            raise ValueError(
-                f"A cut at {int(missing[0])} visible tokens was not measured for this order. "
-                f"It was measured at {', '.join(map(str, losses.visible[:12].tolist()))} …"
-            )
-        return index
+    def _named(self, name: str) -> Losses:
+        return self.losses[check.known("order", name, self.losses)]
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""
@@ -211,7 +138,7 @@ class Calibration:
             raise ValueError("The file must be a calibration written by this version of unmask.")
         try:
             losses = {
-                str(name): Losses(
+                str(name): losses_of(
                     decode(part["order"], "order", ORDERS),
                     np.array(part["visible"], dtype=np.int64),
                     np.array(part["table"], dtype=np.float64),
@@ -328,7 +255,7 @@ def measure(
         while len(rows) < min(points, length):
             visit(_next_place(rows, length))
     places = sorted(rows)
-    return Losses(
+    return losses_of(
         order,
         np.array(places),
         np.stack([rows[place][0] for place in places]),

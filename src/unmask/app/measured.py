@@ -14,7 +14,6 @@ from unmask.advise import Advice, advise
 from unmask.calibrate import Calibration
 from unmask.cli.advise import sentences
 from unmask.cli.model import read_calibration
-from unmask.order import Random
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +22,7 @@ class Losses:
 
     Attributes:
         name: The order.
-        visible: Numbers of visible tokens that were measured. loss: Mean loss of a masked token at each.
+        visible: Numbers of visible tokens at which it is known. loss: Mean loss of a masked token at each.
         costs: Cost of the best sizes with 1, 2, … steps.
     """
 
@@ -120,9 +119,6 @@ def _losses(calibration: Calibration) -> tuple[Losses, ...]:
     bits = 1 / math.log(2)
     result = []
     for name, losses in calibration.losses.items():
-        # The random order has a curve between the measured places, and that is what its schedules are made from.
-        random = isinstance(losses.order, Random)
-        visible = np.arange(calibration.length) if random else losses.visible
-        loss = losses.curve().loss if random else losses.mean
-        result.append(Losses(name, visible, loss * bits, calibration.costs(name) * bits / calibration.length))
+        costs = calibration.costs(name) * bits / calibration.length
+        result.append(Losses(name, losses.nodes[:-1], losses.profile * bits, costs))
     return tuple(result)

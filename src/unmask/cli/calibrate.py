@@ -17,11 +17,12 @@ from rich.table import Table
 
 from unmask import models, order, size
 from unmask.backend import Tensor
-from unmask.calibrate import Calibration, Losses, measure
+from unmask.calibrate import Calibration, measure
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
 from unmask.cli.output import abbreviated, check_place, number, print_json, progress, terminal
 from unmask.engine import LOCAL, SHARD, Engine
+from unmask.losses import Losses
 
 ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 POINTS = 33
@@ -221,7 +222,7 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
 
 
 def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
-    curve = next((part.curve() for part in found.losses.values() if isinstance(part.order, order.Random)), None)
+    curve = None if found.random is None else found.random.curve
     if curve is None:
         return {"entropy": None, "tc": None, "dtc": None}
     values = {"entropy": curve.entropy, "tc": curve.total_correlation, "dtc": curve.dual_total_correlation}

@@ -131,17 +131,19 @@ def build(order_name: str, size_name: str, steps: int, length: int, calibration:
         raise ValueError(
             f"Size '{size_name}' is made for a measured model. Give --calibration FILE, as `unmask calibrate` writes."
         )
-    wanted = measured_as(calibration, ranking if size_name == "optimal" else order.Random(), steps)
+    if size_name == "square-root":
+        if calibration.random is None:
+            raise _unmeasured(size_name, "random", calibration)
+        return Named(order_name, size_name, steps, Schedule(size.SquareRoot(steps, calibration.random.curve), ranking))
+    wanted = measured_as(calibration, ranking, steps)
     if wanted is None:
-        raise ValueError(
-            f"Size '{size_name}' needs the order '{order_name}' among those that were measured: "
-            f"{', '.join(calibration.losses)}."
-        )
-    if size_name == "optimal":
-        plan = calibration.plan(wanted, steps)
-        return Named(order_name, size_name, steps, plan.schedule)
-    chosen = size.SquareRoot(steps, calibration.losses[wanted].curve())
-    return Named(order_name, size_name, steps, Schedule(chosen, ranking))
+        raise _unmeasured(size_name, order_name, calibration)
+    return Named(order_name, size_name, steps, calibration.plan(wanted, steps).schedule)
+
+
+def _unmeasured(size_name: str, order_name: str, calibration: Calibration) -> ValueError:
+    known = ", ".join(calibration.losses)
+    return ValueError(f"Size '{size_name}' needs the order '{order_name}' among those that were measured: {known}.")
 
 
 def table(
