@@ -1,6 +1,7 @@
 """The shape of the code base: levels of imports, module sizes, a light core."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,20 @@ LEVELS = {
     "plot": 10,
     "cli": 11, "adapters": 11, "app": 11,
 }  # fmt: skip
+
+
+def test_the_levels_are_those_of_the_page_on_design():
+    page = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
+    block = page.split("## Data flows one way")[1].split("A module imports")[0]
+    said, level = {}, None
+    for part in re.split(r"\n|→", block):
+        found = re.match(r"\s*(\d+)?\s*((?:[a-z]+, )*[a-z]+)(?:\s{2,}|\s*$)", part)
+        if found:
+            level = int(found[1]) if found[1] else level
+            said |= dict.fromkeys(found[2].split(", "), level)
+    assert said == LEVELS
+
+
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
