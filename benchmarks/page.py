@@ -51,21 +51,22 @@ async def moved(page, values):
 
 
 async def measured(address, moves=20, tabs=10):
-    """Milliseconds of every move: of one page, and of several that are moved without a pause at the same time."""
+    """Milliseconds of every move: of a page that has just opened, of one that has settled, and of several that are
+    moved without a pause at the same time."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await opened(browser, address)
-        await page.wait_for_timeout(2000)  # the other tabs of the first page are computed once
-        await moved(page, range(STEPS - 3, STEPS))
+        first = await moved(page, range(STEPS - 3, STEPS))  # its other tabs are being computed meanwhile
+        await page.wait_for_timeout(2000)
         alone = await moved(page, range(STEPS - 4, STEPS - 4 - 2 * moves, -1))
         pages = [page, *[await opened(browser, address) for _ in range(tabs - 1)]]
         # Every tab visits places of its own.
         ways = [range(STEPS + 1 + place * moves, STEPS + 1 + (place + 1) * moves) for place in range(tabs)]
         together = await asyncio.gather(*(moved(each, way) for each, way in zip(pages, ways, strict=True)))
         await browser.close()
-    return alone, [time for each in together for time in each]
+    return first, alone, [time for each in together for time in each]
 
 
 def summary(times):
@@ -95,17 +96,18 @@ def main():
     model = models.load("builtin")
     built = page.build(model, models.calibration_of(model), "the built-in model's")
     address = page.serve(built, host="127.0.0.1", port=None, browser=False, wait=False)
-    alone, together = asyncio.run(measured(address))
+    first, alone, together = asyncio.run(measured(address))
     built.close(verbose=False)
     record = {
         "length": LENGTH,
         "steps": STEPS,
         "cores": os.cpu_count(),
+        "first": summary(first),
         "alone": summary(alone),
         "ten": summary(together),
     }
     print(f"{'':12} moves  median  95 %  most (ms)")
-    for name in ("alone", "ten"):
+    for name in ("first", "alone", "ten"):
         row = record[name]
         print(f"{name:12} {row['moves']:5d}  {row['median_ms']:6.1f} {row['p95_ms']:5.1f} {row['most_ms']:5.1f}")
     if chosen.output is not None:

@@ -206,6 +206,20 @@ def test_what_is_out_of_reach_says_what_to_do(visit):
     expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
 
 
+def test_a_file_that_comes_late_takes_no_sentence_away(visit, monkeypatch):
+    from unmask.app.tabs import distributions
+
+    page = visit("?tab=distributions&family=mixture&size=even")
+    expect(page.locator("#distributions-view")).to_contain_text("mixture, length 256")
+    slow_down(monkeypatch, distributions, "_last", 1.5)
+    with page.expect_download():
+        page.locator("#distributions-json").click()
+        number(page, "Bias").fill("2")
+        expect(page.locator("#distributions-bias-problem")).to_have_text("Bias must be between 0 and 1, not 2.")
+    page.wait_for_timeout(300)
+    expect(page.locator("#distributions-bias-problem")).to_be_visible()
+
+
 def slow_down(monkeypatch, module, name, seconds):
     """Let a function of the page take so much longer: there is time to cancel it on a fast machine too."""
     quickly = getattr(module, name)
@@ -335,11 +349,66 @@ def test_a_bad_text_is_answered_next_to_it(visit):
     expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 0")
     expect(page.locator("#watch-play")).to_be_disabled()
     expect(page.locator("#watch-play")).to_have_text("Play")
+    # A text that is there stays, and can be gone through.
+    page.locator("#watch-text textarea").fill("the ____")
+    number(page, "Left steps").fill("2")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-runs section").first).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-text-problem")).to_be_hidden()
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    texts = page.locator("#watch-runs .text").all_inner_texts()
+    page.locator("#watch-text textarea").fill("The ____")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 0")
+    assert page.locator("#watch-runs .text").all_inner_texts() == texts
+    expect(page.locator("#watch-back")).to_be_enabled()
     page.locator("#watch-text textarea").fill("the ____")
     number(page, "Left steps").fill("0")
     page.locator("#watch-generate").click()
     expect(page.locator("#watch-left-steps-problem")).to_have_text("Left steps must be at least 1, not 0.")
     assert page.locator(".toast-body").count() == 0
+
+
+def test_another_text_can_be_asked_for_while_one_is_written(visit, monkeypatch):
+    from unmask.app import runs
+
+    slow_down(monkeypatch, runs, "_run", 0.05)
+    page = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2")
+    expect(page.locator("#watch-text textarea")).to_have_value("the ____")
+    page.locator("#watch-text textarea").fill("")
+    number(page, "Left steps").fill("128")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-status")).to_contain_text("of 128")
+    page.locator("#watch-text textarea").fill("a ____")
+    number(page, "Left steps").fill("2")
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-runs section").first).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-runs .count").first).to_contain_text("2 evaluations · 4 tokens")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    page.locator("#watch-back").click()
+    expect(page.locator("#watch-runs .count").first).to_contain_text("1 evaluation · 2 tokens")
+
+
+def test_what_waits_for_the_model_can_be_cancelled_and_the_last_text_stays(visit, monkeypatch):
+    from unmask.app import runs
+
+    waiting, busy = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2"), visit("?tab=watch")
+    waiting.locator("#watch-generate").click()
+    expect(waiting.locator("#watch-runs .count").first).to_contain_text("2 evaluations")
+    expect(waiting.locator("#watch-play")).to_have_text("Play")
+    slow_down(monkeypatch, runs, "_run", 0.1)
+    number(busy, "Left steps").fill("256")
+    busy.locator("#watch-generate").click()
+    expect(busy.locator("#watch-status")).to_contain_text("of 256")
+    waiting.locator("#watch-generate").click()
+    expect(waiting.locator("#watch-status")).to_contain_text("Waiting for the model")
+    waiting.locator("#watch-cancel").click()
+    expect(waiting.locator("#watch-status")).to_have_text("Cancelled.")
+    waiting.locator("#watch-back").click()
+    expect(waiting.locator("#watch-runs .count").first).to_contain_text("1 evaluation ")
+    busy.locator("#watch-cancel").click()
+    expect(busy.locator("#watch-status")).to_have_text("Cancelled.")
+    expect(busy.locator("#watch-play")).to_have_text("Play")  # no more will come
 
 
 def test_generation_can_be_cancelled(visit, monkeypatch):
@@ -531,7 +600,7 @@ def test_a_slider_is_answered_in_time_and_ten_tabs_do_not_break_it(address):
     import concurrent.futures
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        alone, together = pool.submit(lambda: asyncio.run(benchmark.measured(address, moves=5))).result()
+        _, alone, together = pool.submit(lambda: asyncio.run(benchmark.measured(address, moves=5))).result()
     assert np.median(alone) < 1000
     assert len(together) == 50
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -452,6 +453,23 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     text = run(*line)
     assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
     assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved)
+
+
+def test_advice_on_a_calibration_needs_no_model(place, tmp_path):
+    """As docs/start.md writes it: the model that was measured is not named again."""
+    line = ("--calibration", place / "c.json", "--target 0.01")
+    named, unnamed = answer("advise --model", place / "m.safetensors", *line), answer("advise", *line)
+    assert (named.pop("model"), unnamed.pop("model")) == (str(place / "m.safetensors"), None)
+    assert named == unnamed
+    assert "must be that of the calibration, 16, not 8" in complaint("advise", *line, "--length 8")
+    shown = run("advise", *line, "--save", tmp_path / "s.json").stdout
+    assert f"Next: unmask generate --model MODEL --length 16 --schedule {tmp_path / 's.json'}" in shown
+    # A way out that is offered works.
+    offered = complaint("generate --model", place / "m.safetensors", "--schedule", place / "c.json")
+    command = shlex.split(offered.split("`")[1].replace("schedule.json", str(tmp_path / "offered.json")))[1:]
+    assert run(*command).exit_code == 0
+    made = answer("generate --model", place / "m.safetensors", "--schedule", tmp_path / "offered.json")
+    assert made["length"] == LENGTH
 
 
 def test_advice_can_measure_first(place):

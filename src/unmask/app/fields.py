@@ -178,7 +178,13 @@ def streamed(form: Form, outputs: int) -> Callable[[Callable[..., Iterator[Seque
 
 
 def follow(
-    form: Form, change: Callable[..., Any], show: Callable[..., Any], outputs: Sequence[Any], status: Any
+    form: Form,
+    change: Callable[..., Any],
+    show: Callable[..., Any],
+    outputs: Sequence[Any],
+    status: Any,
+    waiting: str = "Waiting for a turn",
+    **room: Any,
 ) -> Any:
     """Let long work show what the fields say after every change; the event that `cancels` can end.
 
@@ -187,13 +193,14 @@ def follow(
     Arguments:
         form: The form. change: Registers a handler of some changes, as `gr.on` does, or `then` of an event.
         show: What `streamed` made. outputs: Where it goes. status: Where its progress is shown.
+        waiting: What is said until it begins. room: How many may work at once, if not as many as usual.
     """
 
     def said(request: gr.Request, turn: str, *given: Any) -> str:
         form.current.begin(request.session_hash, turn)
-        return progress(0, 0, "Waiting for a turn")
+        return progress(0, 0, waiting)
 
-    return form.on(form.on(change, said, [status], **LIVE).then, show, outputs, **LONG)
+    return form.on(form.on(change, said, [status], **LIVE).then, show, outputs, **{**LONG, **room})
 
 
 def stop(form: Form, cancel: gr.Button, events: Sequence[Any], status: Any, words: str) -> None:
@@ -238,11 +245,11 @@ def download(form: Form, kind: str, name: str, text: Callable[[dict[str, Any]], 
     button = gr.Button(f"Download {kind.upper()}", size="sm", elem_id=f"{form.tab}-{kind}")
     kept = gr.Textbox(visible="hidden", elem_id=f"{form.tab}-{kind}-text", container=False)
 
-    def made(*given: Any) -> list[Any]:
+    def made(*given: Any) -> str:
         try:
-            return [text(form.values(given)), *form.answers()]
-        except MISTAKES as error:
-            return ["", *form.answers(error)]
+            return text(form.values(given))
+        except MISTAKES:
+            return ""  # what is wrong was said when the field was changed
 
-    saved = button.click(made, form.inputs, [kept, *form.outputs], **QUIET)
+    saved = button.click(made, form.inputs, kept, **QUIET)
     saved.then(None, kept, None, js=f"(text) => window.unmask.save('{name}', text)", **QUIET)

@@ -1,16 +1,23 @@
 // The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
 // which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
 (() => {
-  const view = { shown: 0, playing: false, timer: null, past: null };
+  const view = { run: null, shown: 0, playing: false, timer: null };
   const pace = 300; // milliseconds for a step
 
-  const every = () => [...document.querySelectorAll("#watch-runs section")];
-  const sections = () => every().filter((section) => section.dataset.run !== view.past);
+  const sections = () => [...document.querySelectorAll("#watch-runs section")];
   const taken = () => Math.max(0, ...sections().map((section) => +section.dataset.taken));
-  const finished = () => sections().length > 0 && sections().every((section) => section.dataset.finished === "1");
+  const finished = () => sections().every((section) => section.dataset.finished === "1");
+  const coming = () => !finished() && document.querySelector("#watch-status progress") !== null; // unless cancelled
   const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
   function draw() {
+    const run = sections()[0]?.dataset.run ?? null;
+    if (run !== view.run) { // another text: it is followed from its beginning, as it comes
+      stop();
+      view.run = run;
+      view.shown = 0;
+      if (run !== null) start();
+    }
     for (const section of sections()) {
       const own = Math.min(view.shown, +section.dataset.taken);
       for (const token of section.querySelectorAll("[data-step]")) {
@@ -33,17 +40,21 @@
         : "nothing revealed yet";
       if (count.textContent !== words) count.textContent = words;
     }
-    const empty = sections().length === 0; // then there is nothing to play
     const button = document.querySelector("#watch-play");
-    const label = view.playing && !empty ? "Pause" : "Play";
+    const label = view.playing ? "Pause" : "Play";
     if (button && button.textContent.trim() !== label) button.textContent = label;
-    for (const each of document.querySelectorAll("#watch-play, #watch-back, #watch-step")) each.disabled = empty;
+    for (const each of document.querySelectorAll("#watch-play, #watch-back, #watch-step")) each.disabled = run === null;
   }
 
   function tick() {
     if (view.shown < taken()) view.shown += 1;
-    else if (finished()) stop();
+    else if (!coming()) stop();
     draw();
+  }
+
+  function start() {
+    view.playing = true;
+    view.timer = setInterval(tick, pace);
   }
 
   function stop() {
@@ -58,19 +69,12 @@
       turn += 1;
       return [String(turn), ...given.slice(1)];
     },
-    begin() { // a new run: follow it as it comes
-      stop();
-      view.shown = 0;
-      view.past = every()[0]?.dataset.run; // what is still to be seen of the last run is none of this one
-      this.play();
-    },
     play() {
       if (view.playing) {
         stop();
       } else {
-        if (view.shown >= taken() && finished()) view.shown = 0;
-        view.playing = true;
-        view.timer = setInterval(tick, pace);
+        if (view.shown >= taken() && !coming()) view.shown = 0;
+        start();
       }
       draw();
     },
@@ -106,6 +110,6 @@
   // place; what is drawn here changes it once more, and then no longer.
   const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs");
   new MutationObserver((changes) => changes.some((change) => inside(change.target)) && draw()).observe(document, {
-    childList: true, subtree: true, characterData: true, attributeFilter: ["data-taken", "data-step", "data-text"],
+    childList: true, subtree: true, characterData: true, attributeFilter: ["data-run", "data-taken", "data-step", "data-text"],
   });
 })();

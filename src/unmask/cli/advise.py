@@ -1,6 +1,7 @@
 """`unmask advise`: in plain words, how many steps, which order and which sizes."""
 
 import math
+import shlex
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,10 @@ def advise(
     Then:
       unmask generate --schedule schedule.json
 
-    JSON: model, length, target, reference {order, bits_per_token}, steps, order, sizes, nll (predicted, nats per
-    token), bits_per_token, error (the standard error of nll, about), above (bits per token over the reference),
-    runner_up {order, bits_per_token, steps_for_target} or null, even_random {bits_per_token, steps_for_target} or null,
-    schedule, saved, advice. A steps_for_target of null means never.
+    JSON: model (null where a calibration is of an unnamed one), length, target, reference {order, bits_per_token},
+    steps, order, sizes, nll (predicted, nats per token), bits_per_token, error (the standard error of nll, about),
+    above (bits per token over the reference), runner_up {order, bits_per_token, steps_for_target} or null, even_random
+    {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null means never.
     """
     if file is not None and text is not None:
         raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE, not both.")
@@ -70,21 +71,18 @@ def advise(
     if text is None and count is not None:
         raise ValueError("Without --text there is no use for --texts. Leave it out.")
     check_place("save", save)
-    kept = None if file is None else shared.read_calibration(file)
-    model = source.load_for(length, kept)
-    if kept is not None and file is not None:
-        shared.check_calibration(kept, file, model)
-    elif text is not None:
-        kept = _measured(model, text, count, seed)
-    calibration = kept or models.calibration_of(model)
-    if calibration is None:
-        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+    if file is not None:
+        calibration = shared.read_calibration(file)
+        known = _is_of(calibration, file, source, length)
+    else:
+        calibration, known = _of(source.load_for(length), text, count, seed), True
     advice = find(calibration, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
     words = sentences(advice, calibration, target)
     if as_json:
-        print_json(_record(advice, source.name, model.length, target, save, " ".join(words)))
+        name = source.name if known else None
+        print_json(_record(advice, name, calibration.length, target, save, " ".join(words)))
         return
     screen = terminal()
     for number, sentence in enumerate(words):
@@ -93,14 +91,29 @@ def advise(
         screen.print()
     if save is not None:
         screen.print(f"Written: {save}", soft_wrap=True, markup=False)
-        screen.print(
-            f"Next: unmask generate {source.words} --length {model.length} --schedule {save}",
-            soft_wrap=True,
-            markup=False,
-        )
+        of = source.words if known else "--model MODEL"
+        line = f"Next: unmask generate {of} --length {calibration.length} --schedule {shlex.quote(str(save))}"
+        screen.print(line, soft_wrap=True, markup=False)
 
 
-def _measured(model: models.Model, text: Path, count: int | None, seed: int) -> Calibration:
+def _is_of(calibration: Calibration, file: Path, source: shared.Source, length: int | None) -> bool:
+    """Whether the calibration is one of the model. Advice needs no model, so only one that was named must be right."""
+    if length is not None and length != calibration.length:
+        raise ValueError(f"Argument 'length' must be that of the calibration, {calibration.length}, not {length}.")
+    model = source.load_for(None, calibration)
+    if not source.chosen and calibration.model != model.fingerprint:
+        return False
+    shared.check_calibration(calibration, file, model)
+    return True
+
+
+def _of(model: models.Model, text: Path | None, count: int | None, seed: int) -> Calibration:
+    """The calibration of a model: measured now if there is a text, else the one it comes with."""
+    if text is None:
+        found = models.calibration_of(model)
+        if found is None:
+            raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+        return found
     tokens = shared.read_windows(model, text, count)
     wanted = {name: schedules.blind_named(name) for name in measuring.ORDERS}
     start = measuring.blank(model, tokens, seed)
@@ -164,7 +177,7 @@ def sentences(advice: Advice, calibration: Calibration, target: float | None) ->
 
 
 def _record(
-    advice: Advice, model_name: str, length: int, target: float | None, save: Path | None, words: str
+    advice: Advice, model_name: str | None, length: int, target: float | None, save: Path | None, words: str
 ) -> dict[str, Any]:
     def bits(nats: float) -> float:
         return _bits(nats, length)

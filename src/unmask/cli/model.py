@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from unmask import check, models
 from unmask.backend import Tensor, torch
@@ -52,12 +53,14 @@ class Source:
     Attributes:
         name: As given to `--model`. device: As given to `--device`.
         trust_remote_code, allow_pickle: What a model of Hugging Face may do.
+        chosen: Whether `--model` was given at all.
     """
 
     name: str
     device: str
     trust_remote_code: bool
     allow_pickle: bool
+    chosen: bool
 
     def load(self) -> models.Model:
         return models.load(
@@ -93,7 +96,8 @@ def source(command: Callable[..., None]) -> Callable[..., None]:
     def gathered(
         *, model_name: str, device_name: str, trust_remote_code: bool, allow_pickle: bool, **values: Any
     ) -> None:
-        command(source=Source(model_name, device_name, trust_remote_code, allow_pickle), **values)
+        chosen = click.get_current_context().get_parameter_source("model_name") is not ParameterSource.DEFAULT
+        command(source=Source(model_name, device_name, trust_remote_code, allow_pickle, chosen), **values)
 
     return _NAME(_TRUST(_PICKLE(device(gathered))))
 
@@ -156,9 +160,10 @@ def read_calibration(path: Path) -> Calibration:
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
 
 
-def check_calibration(
-    found: Calibration, path: Path, model: models.Model, remedy: str = "Run `unmask calibrate` for this one."
-) -> None:
+_REMEDY = "Give the --model that was measured, or run `unmask calibrate` for this one."
+
+
+def check_calibration(found: Calibration, path: Path, model: models.Model, remedy: str = _REMEDY) -> None:
     """Refuse a calibration that was made for another model or length, with what to do about it."""
     if found.length != model.length:
         raise ValueError(
@@ -179,9 +184,10 @@ def read_schedule(path: Path) -> Schedule:
         raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
     except ValueError:
         if _is_calibration(path):
+            advise = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05"
             raise ValueError(
                 f"Argument 'schedule' must name a schedule, and '{path}' is a calibration. "
-                f"Run `unmask advise --calibration {path} --target 0.05 --save schedule.json` to make one of it."
+                f"Run `{advise} --save schedule.json` to make one of it."
             ) from None
         raise
 

@@ -10,7 +10,7 @@ import gradio as gr
 
 from unmask import models
 from unmask.app import links, panels, runs
-from unmask.app.fields import LIVE, QUIET, Form, stop, streamed
+from unmask.app.fields import LIVE, QUIET, Form, follow, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.cli.names import SIZES
@@ -60,8 +60,8 @@ def build(model: models.Model) -> Tab:
     address = gr.HTML(elem_id="watch-link", elem_classes="link")
 
     @streamed(form, 2)
-    def generate(values: dict[str, Any]) -> Iterator[list[str]]:
-        yield ["", progress(0, 0, "Starting")]
+    def generate(values: dict[str, Any]) -> Iterator[list[Any]]:
+        yield [gr.skip(), progress(0, 0, "Starting")]  # the last text stays until there is another
         choices = tuple(
             runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
         )
@@ -76,15 +76,12 @@ def build(model: models.Model) -> Tab:
     def show(turn: str, *given: Any) -> list[str]:
         return [form.link(form.values(given))]
 
-    start.click(None, None, None, js="() => window.unmask.begin()", **QUIET)
-    # Other tabs may be first with the model: whoever waits is told so at once.
-    waiting = progress(0, 0, "Waiting for the model")
-    begun = start.click(lambda: waiting, None, status, **QUIET, show_progress="hidden")
-    running = form.on(
-        begun.then, generate, [view, status, *form.outputs], **QUIET, show_progress="hidden", concurrency_limit=1,
-        concurrency_id="model",
+    # One run at a time uses the model; other pages may be first with it.
+    running = follow(
+        form, start.click, generate, [view, status, *form.outputs], status, "Waiting for the model",
+        concurrency_limit=1, concurrency_id="model",
     )  # fmt: skip
-    stop(form, cancel, [begun, running], status, "Cancelled: what was revealed until then is shown.")
+    stop(form, cancel, [running], status, "Cancelled.")
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
     form.on(partial(gr.on, [field.change for field in form.inputs]), show, [address], **LIVE)
