@@ -2,9 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Every target writes into one environment.
+.NOTPARALLEL:
 .PHONY: demo test check site bench reproduce build package clean
 
-demo: .venv/demo       ## the first minute: schedules on three distributions, and a figure
+demo: .venv/demo       ## the first minute: a text written in 16 steps, what schedules cost, a figure
 	$(BIN)/unmask demo
 
 test: .venv/ready      ## every test, on all cores
@@ -44,14 +46,15 @@ clean:                 ## remove everything that the other targets made
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot]"
 	touch $@
 
-# The site is made from the sources as text: nothing of ours is imported.
+# The site is made from the sources as text: it needs what the extra `docs` names, and nothing that the library does.
 .venv/site: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt zensical mkdocstrings-python
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > .venv/docs.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement .venv/docs.txt
 	touch $@
 
-.venv/ready: .venv/demo .venv/site
+.venv/ready: .venv/demo
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
-	touch $@
+	touch .venv/site $@

@@ -7,6 +7,7 @@ takes minutes sees the machine at its usual speed, not at its best.
 """
 
 import argparse
+import inspect
 import json
 import os
 import re
@@ -20,10 +21,10 @@ from tempfile import TemporaryDirectory
 import torch
 
 from unmask import models
+from unmask.evaluate.levels import random_order
 
 ROOT = Path(__file__).parent.parent
 TEXTS, ORDERS, STEPS = 32, ("random", "spread", "comb"), (8, 16, 32)
-REFERENCE = 32  # evaluations of each sequence for one by one in random order
 
 
 def text() -> str:
@@ -53,6 +54,15 @@ def timed(*words: str) -> tuple[float, dict]:
     return time.perf_counter() - start, json.loads(done.stdout)
 
 
+def evaluations(answer: dict) -> dict[int, int]:
+    """How many passes the rows took, and the reference, by the share of positions that they score."""
+    counts = {1: inspect.signature(random_order).parameters["points"].default}
+    for row in answer["rows"]:
+        share = row["steps"] // 2
+        counts[share] = counts.get(share, 0) + round(row["evaluations"])
+    return counts
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--output", type=Path, help="Write the numbers to this file as well.")
@@ -68,14 +78,14 @@ def main() -> None:
         calibrating, _ = timed("calibrate", "--text", str(source), "--output", str(kept))
         losses = json.loads(kept.read_text(encoding="utf-8"))["losses"]
         steps = ",".join(map(str, STEPS))
-        evaluating, _ = timed(
+        evaluating, answer = timed(
             "evaluate", "--text", str(source), "--order", ",".join(ORDERS), "--size", "even", "--steps", steps
         )
         floor = {share: median(spent + passes(model, tokens, share)) for share, spent in before.items()}
     record = {"cores": os.cpu_count(), "texts": TEXTS}
     runs = {
         "calibrate": (calibrating, {1: sum(len(each["visible"]) for each in losses.values())}),
-        "evaluate": (evaluating, {1: REFERENCE, **{steps // 2: len(ORDERS) * steps for steps in STEPS}}),
+        "evaluate": (evaluating, evaluations(answer)),
     }
     for name, (seconds, counts) in runs.items():
         count, bare = sum(counts.values()), sum(count * floor[share] for share, count in counts.items())

@@ -27,6 +27,33 @@ LEVELS = {
 }  # fmt: skip
 
 
+# The page: what to show, how it looks, and Gradio; each layer knows nothing of those after it.
+PAGE = (
+    {"laws", "tradeoffs", "runs", "measured"},
+    {"chart", "panels", "status", "links", "current"},
+    {"fields", "tabs", "page"},
+)
+
+
+def test_the_page_is_made_in_layers():
+    modules = {path.stem: path for path in (SOURCE / "app").glob("[a-z]*.py")}
+    modules |= {f"tabs/{path.stem}": path for path in (SOURCE / "app" / "tabs").glob("*.py")}
+    layer = {name: number for number, names in enumerate(PAGE) for name in names}
+    assert {name.split("/")[0] for name in modules} == set(layer)
+    for name, path in modules.items():
+        own = layer[name.split("/")[0]]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Import):
+                found = [each.name for each in node.names]
+            if found == ["unmask.app"]:
+                found = [f"unmask.app.{each.name}" for each in node.names]
+            for each in found:
+                assert not each.startswith("gradio") or own == 2, (name, each)
+                if each.startswith("unmask.app."):
+                    assert layer[each.split(".")[2]] <= own, (name, each)
+
+
 def test_the_levels_are_those_of_the_page_on_design():
     page = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
     block = page.split("## Data flows one way")[1].split("A module imports")[0]

@@ -1,6 +1,7 @@
 """The documentation runs: every python block, in order, and prints what its arrows say."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import re
@@ -128,6 +129,27 @@ def test_the_commands_of_a_page_exist_with_their_options(page):
                     names = [name.partition(":")[0] for name in kind["words"]]
                     given = str(value).split(",") if kind["several"] else [value]
                     assert all(name.partition(":")[0] in names for name in given), line
+
+
+def test_the_page_of_commands_is_their_help():
+    place = ROOT / ".ci" / "commands.py"
+    spec = importlib.util.spec_from_file_location("commands_page", place)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8") == module.page(), (
+        "run: python .ci/commands.py"
+    )
+
+
+def test_the_limits_of_the_page_are_those_it_has():
+    from unmask.app import laws, tradeoffs
+
+    page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
+    most = tradeoffs.MOST_ALPHABET["markov"]
+    assert f"lengths up to {laws.LONGEST:,} in *Schedules* and {tradeoffs.LONGEST:,} in *Distributions*" in page
+    assert (
+        f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, of {most} for a Markov" in page
+    )
 
 
 def test_how_long_the_commands_take_is_what_was_measured():

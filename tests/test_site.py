@@ -1,6 +1,7 @@
 """The documentation as a site: no warnings, every page, every public module, and nothing from other hosts."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,14 @@ def test_every_public_module_is_in_the_reference():
     public = {name for name in modules - INNER if name.split(".")[0] not in PROGRAMS}
     documented = [line.removeprefix("::: unmask.") for line in shown if line.startswith("::: ")]
     assert sorted(documented) == sorted(public | {"models"})
+
+
+def test_the_table_of_the_reference_names_what_its_pages_hold():
+    table = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    for name, modules in re.findall(r"\]\((\w+\.md)\) \| (.*?) \|", table):
+        page = (DOCS / "reference" / name).read_text(encoding="utf-8")
+        held = {found.split(".")[0] for found in re.findall("^::: unmask.([a-z.]+)", page, flags=re.M)}
+        assert set(re.findall("`(.*?)`", modules)) == held, name
 
 
 @pytest.mark.xdist_group("site")

@@ -156,7 +156,7 @@ class Calibration:
     def _check(self) -> None:
         """Refuse what no `measure` makes: files come from strangers, and what they say is computed with and shown."""
         for key, number in (("length", self.length), ("texts", self.texts)):
-            if type(number) is not int or not 1 <= number < 2**53:
+            if type(number) is not int or not 1 <= number < check.EXACT:
                 found = repr(number)[:40]
                 raise ValueError(f"The calibration is damaged: '{key}' must be a positive integer, not {found}.")
         for key, text in (("model", self.model), ("source", self.source)):

@@ -125,6 +125,10 @@ def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.
     return given
 
 
+# Beyond it a float, and so JSON as most programs read it, has no room for every integer.
+EXACT = 2**53
+
+
 def known(kind: str, name: object, names: Iterable[str]) -> str:
     """Return `name` if it is one of `names`; otherwise say which one was probably meant."""
     names = list(names)

@@ -17,13 +17,10 @@ from unmask import check
 
 Parser = Callable[[str, str], Any]
 
-
-# Beyond it a browser cannot count, and what it cannot count it cannot be sent.
-MOST = 2**53
 _LETTERS = 4096
 
 
-def whole(*, least: int = -MOST, most: int = MOST) -> Parser:
+def whole(*, least: int = -check.EXACT, most: int = check.EXACT) -> Parser:
     """An integer of a link, if it can be the value of its field."""
 
     def parse(name: str, text: str) -> int:

@@ -25,6 +25,7 @@ from unmask.cli.names import SIZES
 
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "DejaVu Sans Mono", "Consolas", "monospace")
+_KEPT = (3600, 86400)  # seconds between two looks for uploaded files, and after which one is deleted
 _TITLES = {"schedules": "Schedules", "distributions": "Distributions", "watch": "Watch", "model": "Your model"}
 
 
@@ -43,7 +44,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         "model": lambda: model.build(writer, calibration, name),
     }
     tabs: dict[str, Tab] = {}
-    with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False) as page:
+    with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False, delete_cache=_KEPT) as page:
         gr.HTML(
             "<h1>unmask</h1><p class='facts'>Unmasking schedules, seen working. What a schedule costs is computed, not "
             "guessed; everything runs on this machine.</p>"

@@ -8,7 +8,6 @@ from itertools import zip_longest
 import numpy as np
 
 from unmask import check, models
-from unmask.app.links import MOST
 from unmask.cli import schedules
 from unmask.cli.generate import start_of
 from unmask.cli.names import SIZES
@@ -73,7 +72,7 @@ def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, see
     Raises:
         ValueError: if the text or a schedule is not possible, before the model runs.
     """
-    seed = check.integer("seed", seed, least=0, most=MOST)
+    seed = check.integer("seed", seed, least=0, most=check.EXACT)
     try:
         start, _ = start_of(model, text or None, None, chat=False)
     except ValueError as error:

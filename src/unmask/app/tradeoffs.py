@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from unmask import bounds, check, evaluate, gauge, size
 from unmask.app.laws import chosen_sizes
-from unmask.app.links import MOST
 from unmask.cli import data
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, size_family
 from unmask.curve import Curve
@@ -21,8 +20,8 @@ from unmask.schedule import GAUGES
 LONGEST = 2048
 # What others on the page would have to wait for too long; the command line has no such limits.
 MOST_DRAWS = 200
-_MOST_ALPHABET = {"markov": 64}
-_ANY_ALPHABET = 4096
+MOST_ALPHABET = {"markov": 64}
+ANY_ALPHABET = 4096
 
 
 @dataclass(frozen=True)
@@ -157,9 +156,9 @@ def _setting(family: str, values: Mapping[str, object]) -> Setting:
     options = {name: _given(name, values.get(name), name in shares) for name in parameters(family)}
     check.integer("length", options["length"], least=2, most=LONGEST)
     if options.get("alphabet") is not None:
-        check.integer("alphabet", options["alphabet"], most=_MOST_ALPHABET.get(family, _ANY_ALPHABET))
+        check.integer("alphabet", options["alphabet"], most=MOST_ALPHABET.get(family, ANY_ALPHABET))
     draws = _given("draws", values.get("draws"), False)
-    seed = check.integer("seed", _given("seed", values.get("seed"), False) or 0, least=0, most=MOST)
+    seed = check.integer("seed", _given("seed", values.get("seed"), False) or 0, least=0, most=check.EXACT)
     return Setting(
         family,
         tuple((name, value) for name, value in options.items() if value is not None),

@@ -6,7 +6,7 @@ from unmask import __version__
 from unmask.cli.group import Group
 
 _SUMMARIES = {
-    "demo": "Compare schedules on three distributions, with a figure.",
+    "demo": "See a text written, what schedules cost, and a figure.",
     "plan": "Show the sizes of a schedule and what it guarantees.",
     "expect": "Compute the exact expected KL of schedules on known data.",
     "steps": "Find the fewest steps that reach a target error.",

@@ -31,7 +31,7 @@ _TABLE = (8, 16, 32, 64)
 
 @click.command()
 @shared.source
-@click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text that the model has not seen.")
+@shared.unseen
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
     "--orders", type=schedules.ORDER_LIST, default=",".join(ORDERS), show_default=True, metavar="NAMES",

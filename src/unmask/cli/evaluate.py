@@ -33,7 +33,7 @@ _COLUMNS = (
 
 @click.command()
 @shared.source
-@click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text that the model has not seen.")
+@shared.unseen
 @click.option("--order", "orders", type=schedules.ORDER_LIST, metavar="NAMES", help=schedules.ORDER_HELP)
 @click.option(
     "--size", "sizes", type=schedules.SIZE_LIST, metavar="NAMES",

@@ -109,8 +109,8 @@ def generate(
     model = source.load()
     start, shown = start_of(model, prompt, length, chat)
     if schedule is None:
-        # A prompt may leave less to fill than a comb has segments; a whole text may not.
-        schedules.check_combs([order_name or "comb"], start.shape[1])
+        if prompt is None:  # else there may be less to fill than a comb has segments, which is no mistake
+            schedules.check_combs([order_name or "comb"], start.shape[1])
         masked = int((start == model.predictor.mask).sum())
         wanted = _STEPS if steps is None else steps
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted

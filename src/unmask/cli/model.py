@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import click
@@ -37,6 +38,10 @@ device = click.option(
 length = click.option(
     "--length", type=options.INTEGER, metavar="L",
     help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
+)  # fmt: skip
+unseen = click.option(
+    "--text", type=options.FILE, required=True, metavar="FILE",
+    help="Text that the model has not seen, in its alphabet; that of the built-in model is a to z and the space.",
 )  # fmt: skip
 texts = click.option(
     "--texts", "count", type=options.INTEGER, metavar="N",
@@ -131,9 +136,20 @@ def read_text(path: Path, codec: Codec | None = None) -> str:
     return text
 
 
+def _plainer(codec: Codec, path: Path) -> str:
+    """How to make an English text fit a model of letters, if it is one."""
+    if not isinstance(codec, Alphabet) or set(codec.characters) != {*ascii_lowercase, " "}:
+        return ""
+    return f" This makes it fit: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
+
+
 def read_windows(model: models.Model, path: Path, count: int | None) -> Tensor:
     """Disjoint sequences of the model's length, spread evenly over the text, on the model's device."""
-    store = Store.of(read_text(path, model.codec), model.codec)
+    text = read_text(path, model.codec)
+    try:
+        store = Store.of(text, model.codec)
+    except ValueError as error:
+        raise ValueError(f"{error}{_plainer(model.codec, path)}") from None
     most = len(store) // model.length
     if count is not None:
         check.integer("texts", count, least=2)

@@ -1,0 +1,37 @@
+"""Writes docs/reference/commands.md: the help of every command. A test compares the page with the commands.
+
+python .ci/commands.py
+"""
+
+from pathlib import Path
+
+import click
+
+from unmask.atomic import replacing
+from unmask.cli import main
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "commands.md"
+WIDTH = 100
+OPENING = """\
+# Commands
+
+The help of every command, as `--help` prints it (`python .ci/commands.py` writes this page). A mistake is one sentence on
+stderr and exit code 2; `unmask --traceback COMMAND …` shows where it comes from.
+"""
+
+
+def page() -> str:
+    """The page, as it should be."""
+    parts = [OPENING]
+    root = click.Context(main, info_name="unmask", **main.context_settings)
+    for name, summary in main.summaries.items():
+        command = main.get_command(root, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=root, terminal_width=WIDTH, max_content_width=WIDTH)
+        parts.append(f"## unmask {name}\n\n{summary}\n\n```text\n{command.get_help(context).strip()}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    with replacing(PAGE) as path:
+        path.write_text(page(), encoding="utf-8")
