@@ -15,8 +15,8 @@ WIDTH = 100
 OPENING = """\
 # Commands
 
-The help of every command, as `--help` prints it (`python .ci/commands.py` writes this page). A mistake is one sentence on
-stderr and exit code 2; `unmask --traceback COMMAND …` shows where it comes from.
+The help of every command, as `--help` prints it (`python .ci/commands.py` writes this page). A mistake is one sentence
+on stderr and exit code 2; `unmask --traceback COMMAND …` shows where it comes from.
 """
 
 

@@ -147,9 +147,7 @@ def test_the_limits_of_the_page_are_those_it_has():
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
     most = tradeoffs.MOST_ALPHABET["markov"]
     assert f"lengths up to {laws.LONGEST:,} in *Schedules* and {tradeoffs.LONGEST:,} in *Distributions*" in page
-    assert (
-        f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, of {most} for a Markov" in page
-    )
+    assert f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, of {most} for a Markov" in page
 
 
 def test_how_long_the_commands_take_is_what_was_measured():
