@@ -14,3 +14,7 @@ try:
     torch.set_num_threads(1)
 except ModuleNotFoundError:
     pass
+
+
+def pytest_addoption(parser):
+    parser.addoption("--pictures", action="store_true", help="Store what the page looks like, to compare with later.")
