@@ -1,11 +1,14 @@
 """The commands on models: what they measure, advise and write, what they refuse, and that nothing is lost."""
 
 import csv
+import importlib
 import json
 import math
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -416,6 +419,32 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     )
 
 
+def test_a_calibration_that_was_interrupted_says_what_is_left(place, tmp_path, monkeypatch):
+    command = importlib.import_module("unmask.cli.calibrate")
+    output, usual = tmp_path / "c.json", command._measure
+
+    def interrupted(model, kind, *rest):
+        if kind == order.Spread():
+            raise KeyboardInterrupt
+        return usual(model, kind, *rest)
+
+    monkeypatch.setattr(command, "_measure", interrupted)
+    for orders, words in (("spread", "was not written."), ("random,spread", "has what was finished, and the same")):
+        done = run("calibrate", *source(place), "--output", output, "--orders", orders)
+        assert done.exit_code == 130
+        assert f"Stopped: '{output}' {words}" in done.stderr
+    monkeypatch.undo()
+    found = answer("calibrate", *source(place), "--output", output, "--orders random,spread")
+    assert found["measured"] == ["spread"]
+
+
+def test_combs_that_do_not_fit_are_left_out_unless_they_were_asked_for(place, tmp_path):
+    usual = answer("calibrate", *source(place), "--output", tmp_path / "d.json")["orders"]
+    assert usual == ["random", "spread", "comb-4", "comb-8", "comb-16"]
+    line = ("calibrate", *source(place), "--output", tmp_path / "e.json", "--orders comb-32")
+    assert "at most 16 segments, not 'comb-32'" in complaint(*line)
+
+
 # advise
 
 
@@ -539,6 +568,22 @@ def test_a_tokenizer_travels_with_its_model(tmp_path):
     text = answer("generate --model", tmp_path / "run", "--count 1 --prompt", "on __ off")["texts"][0]
     assert text.split()[0] == "on"
     assert text.split()[3] == "off"
+
+
+def test_a_run_that_is_interrupted_ends_with_a_checkpoint_and_goes_on(tmp_path):
+    (tmp_path / "text.txt").write_text("abcde " * 200)
+    shape = "--length 16 --width 16 --layers 2 --heads 2 --batch 4 --steps"
+    line = ["train", "--text", str(tmp_path / "text.txt"), "--output", str(tmp_path / "run"), *shape.split()]
+    command = [sys.executable, "-m", "unmask.cli", *line, "1000000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run" / "log.csv").exists():  # it is on its way
+        time.sleep(0.1)
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert "Stopped before the end. The same command continues the run." in said
+    assert (tmp_path / "run" / "checkpoint.pt").exists()
+    assert (tmp_path / "run" / "model.safetensors").exists()
 
 
 def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):

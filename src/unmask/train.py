@@ -102,6 +102,7 @@ def train(
     device: str | torch.device = "cpu",
     every: int = 500,
     minutes: float | None = None,
+    stop: Callable[[], bool] | None = None,
     compile_model: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
 ) -> tuple[Transformer, Progress]:
@@ -117,6 +118,7 @@ def train(
         device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
         every: Updates between log lines; checkpoints are ten times as rare, but at least one a minute.
         minutes: Stop after this long (with a checkpoint), to be resumed later.
+        stop: Asked after every update whether to stop likewise.
         compile_model: Use `torch.compile`, and on one GPU replay recorded updates (`unmask.update`).
         watch: Called with every log line, and every few seconds where those are rare.
 
@@ -175,8 +177,9 @@ def train(
             last = done == recipe.steps
             now = time.monotonic()
             # Several processes must ask one another, which takes time itself.
-            asked = minutes is not None and (world == 1 or done % 50 == 0)
-            over = asked and _agreed(now - began > 60 * (minutes or 0.0), device)
+            asked = (minutes is not None or stop is not None) and (world == 1 or done % 50 == 0)
+            late = minutes is not None and now - began > 60 * minutes
+            over = asked and _agreed(late or (stop is not None and stop()), device)
             if done % every == 0 or last or over:
                 mean = float(learner.total) / max(done - progress.step, 1)
                 progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
@@ -288,7 +291,7 @@ def _world() -> tuple[int, int]:
 
 
 def _agreed(over: bool, device: torch.device) -> bool:
-    """Whether process 0 finds that time is over: clocks differ, and all must stop at the same step."""
+    """Whether process 0 finds that it is over: clocks differ, and all must stop at the same step."""
     if _world()[0] == 1:
         return over
     flag = torch.tensor(over, device=device)

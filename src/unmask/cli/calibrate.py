@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich import box
 from rich.table import Table
 
@@ -84,11 +85,18 @@ def calibrate(
     check_place("output", output)
     engine = engines.engine_named(engine_name, workers, address, source.place)
     model = source.load_for(length)
+    if click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT:
+        schedules.check_combs(orders, model.length)
+    wanted = {name: kind for name, kind in wanted.items() if _fits(kind, model.length)}
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
-    with engines.working(engine):
-        found, done = measured(model, wanted, tokens, seed, points, kept, lambda each: each.save(output), engine)
+    try:
+        with engines.working(engine):
+            found, done = measured(model, wanted, tokens, seed, points, kept, lambda each: each.save(output), engine)
+    except KeyboardInterrupt:
+        left = "has what was finished, and the same command goes on" if output.exists() else "was not written"
+        raise click.Abort(f"Stopped: '{output}' {left}.") from None
     seconds = time.perf_counter() - begin
     rows = _rows(found)
     facts = _facts(found)
@@ -152,6 +160,10 @@ def measured(
             kept = replace(kept, losses=dict(losses), wanted=tuple(dict.fromkeys([*losses, *wanted])))
             save(kept)
     return kept, done
+
+
+def _fits(kind: order.BlindOrder, length: int) -> bool:
+    return not isinstance(kind, order.Comb) or kind.segments is None or kind.segments <= length
 
 
 def blank(model: models.Model, tokens: Tensor, seed: int) -> Calibration:

@@ -81,7 +81,8 @@ class Group(click.Group):
         except click.ClickException as error:
             _complain(error.format_message())
             sys.exit(2)
-        except click.Abort:
+        except click.Abort as stopped:
+            click.echo(str(stopped) or "Stopped.", err=True)
             sys.exit(130)
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -4,13 +4,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.progress import Progress as Bars
 
 from unmask import check, models, nn, order, size
 from unmask.atomic import replacing
@@ -26,6 +29,7 @@ from unmask.train import Progress, Recipe
 from unmask.train import train as fit
 
 _ABOUT = "about.json"
+_SURE = 10.0  # seconds of updates after which their speed is known well enough
 _MASKS = ("uniform", "comb")
 
 
@@ -137,7 +141,7 @@ def train(
     if finished:
         screen.print(f"Next: unmask generate --model {output} --watch", soft_wrap=True, markup=False)
     else:
-        screen.print("Time is over. The same command continues the run.")
+        screen.print("Stopped before the end. The same command continues the run.")
 
 
 def _codec(word: str, text: str) -> Codec:
@@ -177,6 +181,25 @@ def _processes(device_name: str) -> Iterator[tuple[torch.device, int]]:
         torch.distributed.destroy_process_group()
 
 
+@contextmanager
+def _interrupted() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl+C was pressed: the run ends after its update, with a checkpoint. A second one ends it at once."""
+    if threading.current_thread() is not threading.main_thread():  # where nobody can press it
+        yield lambda: False
+        return
+    pressed = threading.Event()
+
+    def press(number: int, frame: object) -> None:
+        pressed.set()
+        signal.signal(signal.SIGINT, usual)
+
+    usual = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
 def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
     """Note what the run is about, or make sure that the folder holds a run on the same text.
 
@@ -202,6 +225,34 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
             temporary.write_text(json.dumps(about), encoding="utf-8")
 
 
+class _Watch:
+    """Shows how far a run is, and says once if it will take hours.
+
+    Arguments:
+        bar: Where it is shown. steps: Updates in all. warned: Whether that was said, or need not be.
+    """
+
+    def __init__(self, bar: Bars, steps: int, *, warned: bool):
+        self.bar, self.steps, self.warned = bar, steps, warned
+        self.task = bar.add_task("Training", total=steps)
+        self.first: Progress | None = None
+
+    def __call__(self, now: Progress) -> None:
+        title = f"Training, {now.loss / math.log(2):.3f} bits per token"
+        self.bar.update(self.task, completed=now.step, description=title)
+        # What comes first is slower: it is compiled, or waited for.
+        self.first = first = self.first or now
+        if self.warned or now.seconds - first.seconds < _SURE:
+            return
+        self.warned = True
+        hours = (self.steps - now.step) * (now.seconds - first.seconds) / (now.step - first.step) / 3600
+        if hours > 1:
+            self.bar.console.print(
+                f"About {hours:.0f} hours to go. --minutes stops sooner; a smaller --length, --width, --layers or "
+                "--steps makes it shorter."
+            )
+
+
 def _fit(
     config: nn.Config,
     store: Store,
@@ -214,15 +265,9 @@ def _fit(
     rank: int,
 ) -> tuple[nn.Transformer, Progress]:
     every = max(1, min(100, recipe.steps // 200))
-    with progress() as bar:
+    with progress() as bar, _interrupted() as stop:
         bar.disable = bar.disable or rank > 0
-        task = bar.add_task("Training", total=recipe.steps)
-
-        def watch(now: Progress) -> None:
-            title = f"Training, {now.loss / math.log(2):.3f} bits per token"
-            if rank == 0:
-                bar.update(task, completed=now.step, description=title)
-
+        watch = _Watch(bar, recipe.steps, warned=rank > 0 or minutes is not None)
         try:
             return fit(
                 config,
@@ -233,6 +278,7 @@ def _fit(
                 device=device,
                 every=every,
                 minutes=minutes,
+                stop=stop,
                 compile_model=compiled,
                 watch=watch,
             )
