@@ -533,6 +533,26 @@ def calibration(model):
     return models.calibration_of(model)
 
 
+def test_what_turns_more_often_than_can_be_seen_is_a_band():
+    y = np.arange(4096.0) % 8
+    saw = chart.html(chart.Chart("key", "t", "s", "x", "y", [chart.Line("saw", np.arange(4096.0), y, 0)]))
+    assert "band" in saw
+    assert saw.count("Z") == 1
+    smooth = chart.html(
+        chart.Chart("key", "t", "s", "x", "y", [chart.Line("smooth", np.arange(4096.0), y.cumsum(), 0)])
+    )
+    assert "band" not in smooth
+
+
+def test_zeros_on_a_logarithmic_axis_are_marked():
+    x, one, two = np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.0]), np.zeros(3)
+    lines = [chart.Line("one", x, one, 0, zeros=True), chart.Line("two", x, two, 1, zeros=True)]
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_y=True))
+    assert shown.count("▾") == 4
+    assert 'left:100.00%;bottom:0.6rem">▾' in shown  # two at one place stand one above the other
+    assert ">two</li>" in shown
+
+
 def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     pytest.importorskip("gradio")
     from unmask.app import measured, page, runs, status

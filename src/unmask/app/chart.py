@@ -6,6 +6,7 @@ refers to it (`aria-describedby`).
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -33,6 +34,7 @@ class Line:
         faint: Whether it is drawn as a bound: thin and dotted.
         bars: Whether each value holds from one half before its place to one half after.
         stems: Whether each value above zero stands alone, as a stem.
+        zeros: Whether places where it is exactly 0 are marked at the lower edge; a logarithmic axis has no room for 0.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Line:
     faint: bool = False
     bars: bool = False
     stems: bool = False
+    zeros: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +91,17 @@ def thinned(x: ArrayLike, y: ArrayLike, buckets: int = _BUCKETS) -> tuple[NDArra
 
 def html(chart: Chart) -> str:
     """The chart as a `<figure>`."""
-    lines = [_finite(line, chart) for line in chart.lines]
-    lines = [line for line in lines if line.x.size]
-    if not lines:
+    lines = [_drawn(line, chart) for line in chart.lines]
+    lines = [line for line in lines if line.x.size or line.zeros.size]
+    if not any(line.x.size for line in lines):
         return (
             f'<figure class="chart"><figcaption><b>{escape(chart.title)}</b>'
             f"<p>{escape(chart.sentence)}</p></figcaption></figure>"
         )
-    x_axis = _Axis.of(np.concatenate([line.x for line in lines]), chart.log_x, tight=True)
-    y_axis = _Axis.of(np.concatenate([line.y for line in lines]), chart.log_y)
-    paths = "".join(_path(line, x_axis, y_axis) for line in lines)
+    x_axis = _Axis.of(np.concatenate([[*line.x, *line.zeros] for line in lines]), chart.log_x, tight=True)
+    y_axis = _Axis.of(np.concatenate([[*line.low, *line.high] for line in lines]), chart.log_y)
+    paths = "".join(_path(line, x_axis, y_axis) for line in lines if line.x.size)
+    marks = _marks(lines, x_axis)
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
@@ -111,6 +115,7 @@ def html(chart: Chart) -> str:
         f'<div class="field"><div class="rows" aria-hidden="true">{rows}</div>'
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-labelledby="{chart.key}-title" aria-describedby="{chart.key}-words">{grid}{paths}</svg>'
+        f'<div class="zeros" aria-hidden="true">{marks}</div>'
         f'<div class="columns" aria-hidden="true">{columns}</div></div>'
         f'<div class="unit below">{escape(chart.x_label)}{", logarithmic" if chart.log_x else ""}</div>'
         f"<ul>{legend}</ul>"
@@ -171,38 +176,82 @@ def _label(value: float) -> str:
     return f"{value:,.6g}"
 
 
-def _finite(line: Line, chart: Chart) -> Line:
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """A curve as it is drawn; from `low` to `high` where it turns more often than can be seen."""
+
+    name: str
+    style: int
+    faint: bool
+    stems: bool
+    x: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    zeros: NDArray[np.float64]
+
+    @property
+    def band(self) -> bool:
+        return self.low is not self.high
+
+
+def _drawn(line: Line, chart: Chart) -> _Drawn:
     x, y = np.asarray(line.x, dtype=np.float64), np.asarray(line.y, dtype=np.float64)
     good = np.isfinite(x) & np.isfinite(y)
     good &= (x > 0) | (not chart.log_x)
+    zeros = x[good & (y == 0)] if line.zeros else np.empty(0)
     good &= (y > 0) | (not chart.log_y)
     x, y = x[good], y[good]
     if line.stems:
         x, y = x[y > 0], y[y > 0]
     if line.bars and x.size <= _BUCKETS:
         x, y = np.stack([x - 0.5, x + 0.5], axis=1).ravel(), np.repeat(y, 2)
-    return Line(line.name, *thinned(x, y), line.style, line.faint, stems=line.stems)
+    turns = x.size if line.stems else np.count_nonzero(np.diff(np.sign(np.diff(y))))
+    if turns > _BUCKETS:
+        # One line to and fro would be a solid block, or teeth that are not there.
+        edges = np.arange(_BUCKETS) * x.size // _BUCKETS
+        high = np.maximum.reduceat(y, edges)
+        low = np.zeros_like(high) if line.stems else np.minimum.reduceat(y, edges)
+        x = np.concatenate([x[edges][:-1], x[-1:]])
+        return _Drawn(line.name, line.style, line.faint, False, x, low, high, zeros)
+    x, y = thinned(x, y)
+    return _Drawn(line.name, line.style, line.faint, line.stems, x, y, y, zeros)
 
 
-def _path(line: Line, x_axis: _Axis, y_axis: _Axis) -> str:
+def _path(line: _Drawn, x_axis: _Axis, y_axis: _Axis) -> str:
     across = x_axis.place(line.x) * _WIDTH
-    up = (1 - y_axis.place(line.y)) * _HEIGHT
+    low, up = ((1 - y_axis.place(values)) * _HEIGHT for values in (line.low, line.high))
     if line.x.size == 1:  # a lone point would not be seen
         across, up = np.array([across[0] - 8, across[0] + 8]), np.repeat(up, 2)
     if line.stems:
         stems = "".join(f"M{a:.0f} {_HEIGHT}V{b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
         return f'<path {_look(line)} d="{stems}"/>'
+    if line.band:
+        across, up = np.concatenate([across, across[::-1]]), np.concatenate([up, low[::-1]])
     points = " ".join(f"{a:.0f} {b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
-    return f'<path {_look(line)} d="M{points}"/>'
+    return f'<path {_look(line)} d="M{points}{"Z" if line.band else ""}"/>'
 
 
-def _look(line: Line) -> str:
+def _marks(lines: Sequence[_Drawn], x_axis: _Axis) -> str:
+    """A mark for every zero at the lower edge; several at one place stand one above the other."""
+    below: Counter[float] = Counter()
+    marks = []
+    for line in lines:
+        for place in line.zeros.tolist():
+            left = float(x_axis.place(np.array(place)))
+            style = f"left:{left:.2%};bottom:{0.6 * below[place]:.1f}rem"
+            marks.append(f'<span class="c{line.style % _COLOURS}" style="{style}">▾</span>')
+            below[place] += 1
+    return "".join(marks)
+
+
+def _look(line: _Drawn) -> str:
     dash = "1 4" if line.faint else _DASHES[line.style // _COLOURS % len(_DASHES)]
-    kind = f"line c{line.style % _COLOURS}{' faint' if line.faint else ''}"
+    more = (" faint" if line.faint else "") + (" band" if line.band else "")
+    kind = f"line c{line.style % _COLOURS}{more}"
     return f'class="{kind}"' + (f' stroke-dasharray="{dash}"' if dash else "")
 
 
-def _swatch(line: Line) -> str:
+def _swatch(line: _Drawn) -> str:
     return f'<svg viewBox="0 0 24 8" aria-hidden="true"><path {_look(line)} d="M0 4H24"/></svg>'
 
 

@@ -44,7 +44,11 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
     )
     least = view.least[measure]
     within = [law.name for law in view.laws if law.guarantees[measure] <= least * _SAME]
-    verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it" if within else "none stays below it"
+    verdict = (
+        f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
+        if within
+        else "none stays below it everywhere"
+    )
     allowed = Line(
         f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
         place, least * GAUGES[measure](view.length), _GREY, faint=True,
@@ -115,8 +119,8 @@ def errors(view: tradeoffs.Tradeoff) -> str:
         return head
     lines = []
     for each in view.errors:
-        kl = np.where(each.kl > ROUNDING, each.kl, np.nan)
-        lines.append(Line(each.name, each.steps.astype(float), kl, _style(each.name)))
+        kl = np.where(each.kl > ROUNDING, each.kl, 0.0)
+        lines.append(Line(each.name, each.steps.astype(float), kl, _style(each.name), zeros=True))
         # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
         says = (each.bound > ROUNDING) & (each.bound <= loss.total_correlation * _SAME)
         bound = np.where(says, each.bound, np.nan)
@@ -129,8 +133,8 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     figure = Chart(
         "errors",
         "Error against steps",
-        f"Expected KL with {counted(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand; "
-        f"no error is above its promise, and with one token per step there is none.{spread}",
+        f"Expected KL with {counted(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand, "
+        f"and no error is above its promise. A ▾ marks an error of zero, as with one token per step.{spread}",
         "steps",
         "expected KL, nats",
         lines,
