@@ -205,8 +205,7 @@ def _drawn(line: Line, chart: Chart) -> _Drawn:
         x, y = x[y > 0], y[y > 0]
     if line.bars and x.size <= _BUCKETS:
         x, y = np.stack([x - 0.5, x + 0.5], axis=1).ravel(), np.repeat(y, 2)
-    turns = x.size if line.stems else np.count_nonzero(np.diff(np.sign(np.diff(y))))
-    if turns > _BUCKETS:
+    if (x.size if line.stems else _turns(y)) > _BUCKETS:
         # One line to and fro would be a solid block, or teeth that are not there.
         edges = np.arange(_BUCKETS) * x.size // _BUCKETS
         high = np.maximum.reduceat(y, edges)
@@ -215,6 +214,13 @@ def _drawn(line: Line, chart: Chart) -> _Drawn:
         return _Drawn(line.name, line.style, line.faint, False, x, low, high, zeros)
     x, y = thinned(x, y)
     return _Drawn(line.name, line.style, line.faint, line.stems, x, y, y, zeros)
+
+
+def _turns(y: NDArray[np.float64]) -> int:
+    """How often a curve turns up or down; what is flat but for rounding does not."""
+    change = np.diff(y)
+    up = change[np.abs(change) > 1e-9 * np.abs(y).max(initial=0.0)] > 0
+    return np.count_nonzero(up[1:] != up[:-1])
 
 
 def _path(line: _Drawn, x_axis: _Axis, y_axis: _Axis) -> str:

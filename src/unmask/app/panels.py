@@ -44,11 +44,8 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
     )
     least = view.least[measure]
     within = [law.name for law in view.laws if law.guarantees[measure] <= least * _SAME]
-    verdict = (
-        f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
-        if within
-        else "none stays below it everywhere"
-    )
+    some = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
+    verdict = some if within else "none stays below it everywhere"
     allowed = Line(
         f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
         place, least * GAUGES[measure](view.length), _GREY, faint=True,
