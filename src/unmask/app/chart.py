@@ -220,7 +220,7 @@ def _turns(y: NDArray[np.float64]) -> int:
     """How often a curve turns up or down; what is flat but for rounding does not."""
     change = np.diff(y)
     up = change[np.abs(change) > 1e-9 * np.abs(y).max(initial=0.0)] > 0
-    return np.count_nonzero(up[1:] != up[:-1])
+    return int(np.count_nonzero(up[1:] != up[:-1]))
 
 
 def _path(line: _Drawn, x_axis: _Axis, y_axis: _Axis) -> str:

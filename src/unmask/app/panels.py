@@ -44,8 +44,9 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
     )
     least = view.least[measure]
     within = [law.name for law in view.laws if law.guarantees[measure] <= least * _SAME]
-    some = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
-    verdict = some if within else "none stays below it everywhere"
+    verdict = "none stays below it everywhere"
+    if within:
+        verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
     allowed = Line(
         f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
         place, least * GAUGES[measure](view.length), _GREY, faint=True,
