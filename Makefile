@@ -19,6 +19,7 @@ check: .venv/ready     ## lint, format, types
 
 site: .venv/site       ## the documentation as a site, into site/; any warning is an error
 	$(BIN)/zensical build --strict --clean
+	@echo "Open site/index.html"
 
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
@@ -42,6 +43,7 @@ clean:                 ## remove everything that the other targets made
 
 # The demo needs no other engine and no tool of ours: its environment is a fraction of that of the tests.
 .venv/demo: pyproject.toml constraints.txt
+	@echo "Setting up .venv: torch is most of it, and takes minutes where it has to be fetched."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot]"
 	touch $@

@@ -349,7 +349,7 @@ def test_a_bad_text_is_answered_next_to_it(visit):
         expect(page.locator(f"#watch-{button}")).to_be_disabled()  # there is nothing to go through
     page.locator("#watch-text textarea").fill("The ____")
     page.locator("#watch-generate").click()
-    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 0")
+    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 1")
     expect(page.locator("#watch-play")).to_be_disabled()
     expect(page.locator("#watch-play")).to_have_text("Play")
     # A text that is there stays, and can be gone through.
@@ -362,7 +362,7 @@ def test_a_bad_text_is_answered_next_to_it(visit):
     texts = page.locator("#watch-runs .text").all_inner_texts()
     page.locator("#watch-text textarea").fill("The ____")
     page.locator("#watch-generate").click()
-    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 0")
+    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 1")
     assert page.locator("#watch-runs .text").all_inner_texts() == texts
     expect(page.locator("#watch-back")).to_be_enabled()
     page.locator("#watch-text textarea").fill("the ____")
@@ -457,11 +457,11 @@ def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp
     page.locator(REMOVE).first.click()
     (tmp_path / "other.json").write_text(json.dumps({**record, "model": "another"}))
     page.locator("#model-file input[type=file]").set_input_files(tmp_path / "other.json")
-    expect(page.locator("#model-view .warning")).to_contain_text("of another model than builtin")
+    expect(page.locator("#model-view .warning")).to_contain_text("on another model than builtin")
     (tmp_path / "broken.json").write_text("[]")
     page.locator(REMOVE).first.click()
     page.locator("#model-file input[type=file]").set_input_files(tmp_path / "broken.json")
-    expect(page.locator("#model-file-problem")).to_contain_text("must be a calibration written by this version")
+    expect(page.locator("#model-file-problem")).to_contain_text("written by this version of unmask, which this is not")
     page.locator(REMOVE).first.click()
     expect(page.locator("#model-file-problem")).to_be_hidden()
     expect(page.locator("#model-link a")).to_have_attribute("href", "?tab=model&target=0.05&steps=8")

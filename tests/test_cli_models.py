@@ -206,7 +206,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--steps 0"], "Argument 'steps' must be at least 1, not 0."),
         (["--count 0"], "Argument 'count' must be at least 1, not 0."),
         (["--length 17"], "Argument 'length' must be at most 16, not 17."),
-        (["--top-p 1.5"], "Argument 'top_p' must be greater than 0 and at most 1, not 1.5."),
+        (["--top-p 1.5"], "Argument 'top-p' must be greater than 0 and at most 1, not 1.5."),
         (["--temperature -1"], "Argument 'temperature' must be at least 0, not -1."),
         (["--temperature 0 --top-p 0.5"], "At temperature 0 there is no use for --top-p."),
         (["--order comd"], "Argument 'order' must be a known name, not 'comd'. Did you mean 'comb'?"),
@@ -216,7 +216,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
-            "Argument 'prompt' must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 2.",
+            "Argument 'prompt' must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
         ),
         (["--prompt", "abc"], "Argument 'prompt' must have something to fill, written as '_' or"),
         (["--prompt", "_" * 17], "Argument 'prompt' must have at most 16 tokens, not 17."),
@@ -325,7 +325,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
     model, rest = place / "m.safetensors", "--order random --size even --steps 4"
     for command, more in (("evaluate", rest), ("calibrate", f"--output {tmp_path / 'c.json'}")):
         line = (command, "--model", model, more, "--text")
-        assert "must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 0" in complaint(
+        assert "must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 1" in complaint(
             *line, tmp_path / "foreign.txt"
         )
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
@@ -406,7 +406,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
         assert "was made for another model" in complaint(
             *command.split(), "--model", tmp_path / "twin.safetensors", *more, "--calibration", place / "c.json"
         )
-    assert "must be a calibration written by this version" in complaint(
+    assert "written by this version of unmask, which this is not" in complaint(
         "calibrate --model", mine, "--text", text, "--output", tmp_path / "notes.json"
     )
     assert "is a calibration. Run `unmask advise --calibration" in complaint(
@@ -481,7 +481,13 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     assert rows[0]["predicted"] == pytest.approx(record["nll"])
     text = run(*line)
     assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
-    assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved)
+    assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved) == (
+        f"Argument 'schedule' must be for the 8 tokens to fill, and '{saved}' is for 16. "
+        "Give the --model it was made for, or --length 16."
+    )
+    assert f"must name a calibration, and '{saved}' is a schedule" in complaint(
+        "advise --target 1 --calibration", saved
+    )
 
 
 def test_advice_on_a_calibration_needs_no_model(place, tmp_path):
@@ -510,7 +516,7 @@ def test_advice_can_measure_first(place):
     ("line", "sentence"),
     [
         ("--target 0.1", "Say where the model was measured: either --calibration FILE or --text FILE."),
-        ("--calibration C", "Missing option '--target'."),
+        ("--calibration C", "Say what is wanted: either --target BITS or --steps K."),
         ("--calibration C --target -1", "Argument 'target' must be at least 0, not -1."),
         ("--calibration C --steps 17", "Argument 'steps' must be at most 16, not 17."),
         ("--calibration C --target 1 --texts 4", "Without --text there is no use for --texts."),

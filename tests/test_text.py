@@ -12,7 +12,7 @@ def test_alphabets_and_bytes_round_trip():
 
 
 def test_foreign_characters_are_named_with_their_place():
-    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet 'ab', but has 'c' at character 2"):
+    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet 'ab', but has 'c' at character 3"):
         Alphabet("ab").encode("abc")
     with pytest.raises(ValueError, match="different characters"):
         Alphabet("aa")
@@ -62,5 +62,5 @@ def test_marks_that_a_tokenizer_puts_around_texts_are_left_out():
 
 
 def test_a_wrong_character_of_a_prompt_is_found_where_it_stands():
-    with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but has 'Z' at character 3"):
+    with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but has 'Z' at character 4"):
         Alphabet("ab").prompt("a_bZ", 2)

@@ -135,7 +135,7 @@ class Calibration:
     def from_json(cls, data: Any) -> "Calibration":
         """What `to_json` described."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA or "losses" not in data:
-            raise ValueError("The file must be a calibration written by this version of unmask.")
+            raise ValueError("A calibration must be one that was written by this version of unmask, which this is not.")
         try:
             losses = {
                 str(name): losses_of(

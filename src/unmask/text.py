@@ -93,7 +93,7 @@ class Alphabet(Codec):
             named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
             raise ValueError(
                 f"Argument '{name}' must use the {self.vocab} characters of the alphabet{named}, "
-                f"but has {error.args[0]!r} at character {where}."
+                f"but has {error.args[0]!r} at character {where + 1}."
             ) from None
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -110,6 +110,7 @@ class Form:
 
     def _sentence(self, error: BaseException) -> tuple[str, str]:
         words = TOO_LARGE if isinstance(error, MemoryError | OverflowError) else str(error)
+        words = words.replace(", not None.", ". It is empty.")
         # Where the command line speaks of an option, the page has a field.
         named = re.search(r"Argument '([^']+)'|--([a-z-]+)", words)
         name = (named[1] or named[2]) if named else ""

@@ -85,7 +85,7 @@ def read(path: str) -> Calibration:
 def differs(calibration: Calibration, model: models.Model) -> str:
     """What must be known of a calibration that is not one of this model, in a sentence; empty if there is nothing."""
     if calibration.model != model.fingerprint:
-        return f"This calibration is of another model than {model.name}, which the page runs: so is the advice."
+        return f"This was measured on another model than {model.name}, which the page runs; the advice is for that one."
     if calibration.length != model.length:
         return f"This calibration is of {calibration.length} tokens; the page runs the model with {model.length}."
     return ""

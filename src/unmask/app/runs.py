@@ -10,7 +10,7 @@ import numpy as np
 from unmask import check, models
 from unmask.cli import schedules
 from unmask.cli.generate import start_of
-from unmask.cli.names import SIZES
+from unmask.cli.names import CURVE_SIZES, SIZES
 from unmask.cli.watch import visible
 from unmask.sample import Sampler
 from unmask.size import Blind
@@ -107,7 +107,9 @@ def title(named: schedules.Named) -> str:
 def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.Named:
     try:
         steps = check.integer("steps", choice.steps, least=1)
-        schedules.check_size(choice.size, SIZES)  # no calibration is at hand, for which others would be made
+        if choice.size in CURVE_SIZES:
+            raise ValueError("Argument 'size' must need no calibration here; the command line takes those.")
+        schedules.check_size(choice.size, SIZES)
         if not prompted:
             schedules.check_combs([choice.order], masked)
         # A text with few gaps is filled in as many steps at most, as on the command line.

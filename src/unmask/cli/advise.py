@@ -67,7 +67,7 @@ def advise(
     if file is not None and text is not None:
         raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE, not both.")
     if target is None and steps is None:
-        raise click.UsageError("Missing option '--target'.")
+        raise click.UsageError("Say what is wanted: either --target BITS or --steps K.")
     if text is None and count is not None:
         raise ValueError("Without --text there is no use for --texts. Leave it out.")
     check_place("save", save)

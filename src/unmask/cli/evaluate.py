@@ -224,12 +224,14 @@ def _print(
         over = "" if row["nll"] == least else f"{row['difference'] / bit:.3f} ± {row['difference_error'] / bit:.3f}"
         last = "" if row["excess"] is None else f"{row['excess']:.1f} ± {row['excess_error']:.1f}"
         if predicted:
-            last = "" if row["predicted"] is None else f"{row['predicted'] / bit:.3f}"
+            known = row["predicted"] is not None
+            last = f"{row['predicted'] / bit:.3f} ± {row['predicted_error'] / bit:.3f}" if known else ""
         bits = f"[bold]{bits}[/bold]" if row["nll"] == least else bits
         table.add_row(row["order"], row["size"], steps, bits, over, last)
     screen.print(table)
     if base is not None:
         bits, error = base["nll"] / model.length / bit, base["standard_error"] / model.length / bit
         screen.print(f"One by one in random order: {bits:.3f} ± {error:.3f} bits per token.")
-    screen.print("[dim]bits per token; excess in nats per sequence above one by one in random order;[/dim]")
+    excess = "" if predicted else " excess in nats per sequence above one by one in random order;"
+    screen.print(f"[dim]bits per token;{excess}[/dim]")
     screen.print("[dim]± one standard error over texts, differences paired[/dim]")

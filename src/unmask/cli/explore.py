@@ -43,7 +43,7 @@ def explore(source: shared.Source, file: Path | None, host: str, port: int | Non
         calibration = kept or models.calibration_of(model)
         from unmask.app import page  # Gradio takes seconds to load
 
-        name = "nothing to show" if calibration is None else file.name if file else "the built-in model's"
+        name = "nothing" if calibration is None else file.name if file else "the calibration of the built-in model"
         built = page.build(model, calibration, name)
         address = page.serve(built, host=host, port=port, browser=not no_browser, wait=False)
     click.echo(f"Running on {address} (Ctrl+C ends it)")

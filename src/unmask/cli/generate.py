@@ -20,6 +20,8 @@ from unmask.cli.watch import frames
 from unmask.draw import Categorical, Draw, Greedy, TopP
 from unmask.engine import SHARD
 from unmask.sample import Sampler, State, Step
+from unmask.schedule import Schedule
+from unmask.size import Explicit
 from unmask.trace import Trace
 
 _STEPS = 16
@@ -115,6 +117,8 @@ def generate(
         wanted = _STEPS if steps is None else steps
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
         schedule = schedules.build(order_name or "comb", size_name or "even", wanted, masked).schedule
+    elif file is not None:
+        _check_sum(schedule, file, start, model)
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
     screen = terminal()
@@ -177,6 +181,16 @@ def generate(
     terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
 
 
+def _check_sum(schedule: Schedule, file: Path, start: Tensor, model: models.Model) -> None:
+    """Refuse sizes that were made for another number of tokens, before anything is run."""
+    masked = int((start == model.predictor.mask).sum())
+    if isinstance(schedule.size, Explicit) and (made := sum(schedule.size.values)) != masked:
+        raise ValueError(
+            f"Argument 'schedule' must be for the {masked} tokens to fill, and '{file}' is for {made}. "
+            f"Give the --model it was made for, or --length {made}."
+        )
+
+
 def _draw(temperature: float, top_p: float | None) -> Draw:
     if check.real("temperature", temperature, least=0.0) == 0.0:
         if top_p is not None:
@@ -185,7 +199,7 @@ def _draw(temperature: float, top_p: float | None) -> Draw:
     if top_p is None:
         return Categorical(temperature)
     if not 0 < top_p <= 1:
-        raise ValueError(f"Argument 'top_p' must be greater than 0 and at most 1, not {top_p:g}.")
+        raise ValueError(f"Argument 'top-p' must be greater than 0 and at most 1, not {top_p:g}.")
     return TopP(top_p, temperature)
 
 

@@ -171,6 +171,13 @@ def read_calibration(path: Path) -> Calibration:
     try:
         with check.renamed("path", "calibration"):
             return Calibration.load(path)
+    except ValueError:
+        if _is_schedule(path):
+            raise ValueError(
+                f"Argument 'calibration' must name a calibration, and '{path}' is a schedule: "
+                "what `unmask calibrate` writes, not what `unmask advise` saves."
+            ) from None
+        raise
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
@@ -206,6 +213,14 @@ def read_schedule(path: Path) -> Schedule:
                 f"Run `{advise} --save schedule.json` to make one of it."
             ) from None
         raise
+
+
+def _is_schedule(path: Path) -> bool:
+    try:
+        Schedule.load(path)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_calibration(path: Path) -> bool:

@@ -98,4 +98,4 @@ class Pretrained(Codec):
             return f"'{self.inner.convert_ids_to_tokens(self._ids(text)[where])}' at token {where}"
         found = self.inner(text, add_special_tokens=False, verbose=False, return_offsets_mapping=True)
         first, last = found["offset_mapping"][where]
-        return f"{text[first:last][:40]!r} at character {first}"
+        return f"{text[first:last][:40]!r} at character {first + 1}"

@@ -35,12 +35,12 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
             form.add("file", file, None)
             target = gr.Number(0.05, label="Target", step=0.01, info="Bits per token above the best one by one")
             form.add("target", target, links.optional(links.real(least=0)))
-            steps = gr.Number(0, label="Steps", step=1, info="If settled; 0 takes the target")
+            steps = gr.Number(0, label="Steps", step=1, info="0 for as few as keep the target")
             form.add("steps", steps, links.optional(links.whole(least=0)))
             form.finish()
             gr.HTML(
-                f"<p class='facts'>Without a file: {escape(name)}. "
-                "Write one with <code>unmask calibrate --text FILE --output calibration.json</code>.</p>"
+                f"<p class='facts'>Shown until a file is given: {escape(name)}. To measure a model of yours: "
+                "<code>unmask calibrate --model MODEL --text FILE --output calibration.json</code>.</p>"
             )
             address = gr.HTML(elem_id="model-link", elem_classes="link")
         with gr.Column(scale=3, min_width=300):
