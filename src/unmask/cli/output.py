@@ -150,7 +150,8 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     first, last = "step 1", f"step {len(values)}"
     gap = max(each * columns - len(first) - len(last), 1)
     lines.append(" " * (margin + 2) + first + " " * gap + last)
-    lines.append(" " * (margin + 2) + "mean size of each step" + (", logarithmic scale" if logarithmic else ""))
+    what = "mean size of each step" if columns == len(values) else "mean size, averaged over the steps of a column"
+    lines.append(" " * (margin + 2) + what + (", logarithmic scale" if logarithmic else ""))
     return lines
 
 
