@@ -168,4 +168,5 @@ def test_how_quick_the_page_is_is_what_was_measured():
     assert f"the median was {alone['median_ms']:.0f} ms" in page
     assert f"the slowest of {alone['moves']} moves {alone['most_ms']:.0f} ms" in page
     assert f"all of their {ten['moves']} answers, with a median of {ten['median_ms'] / 1e3:.1f} s" in page
-    assert alone["most_ms"] <= 300
+    assert f"the slowest took {result['first']['most_ms']:.0f} ms" in page.replace("\n", " ")
+    assert max(alone["most_ms"], result["first"]["most_ms"]) <= 300
