@@ -232,6 +232,8 @@ def _print(
     if base is not None:
         bits, error = base["nll"] / model.length / bit, base["standard_error"] / model.length / bit
         screen.print(f"One by one in random order: {bits:.3f} ± {error:.3f} bits per token.")
-    excess = "" if predicted else " excess in nats per sequence above one by one in random order;"
-    screen.print(f"[dim]bits per token;{excess}[/dim]")
+    last = (
+        "predicted by the calibration" if predicted else "excess in nats per sequence over one by one in random order"
+    )
+    screen.print(f"[dim]bits per token; {last};[/dim]")
     screen.print("[dim]± one standard error over texts, differences paired[/dim]")

@@ -172,7 +172,7 @@ def read_calibration(path: Path) -> Calibration:
         with check.renamed("path", "calibration"):
             return Calibration.load(path)
     except ValueError:
-        if _is_schedule(path):
+        if _loads(Schedule, path):
             raise ValueError(
                 f"Argument 'calibration' must name a calibration, and '{path}' is a schedule: "
                 "what `unmask calibrate` writes, not what `unmask advise` saves."
@@ -206,7 +206,7 @@ def read_schedule(path: Path) -> Schedule:
         reason = (error.strerror or "it failed").lower()
         raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
     except ValueError:
-        if _is_calibration(path):
+        if _loads(Calibration, path):
             advise = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05"
             raise ValueError(
                 f"Argument 'schedule' must name a schedule, and '{path}' is a calibration. "
@@ -215,17 +215,10 @@ def read_schedule(path: Path) -> Schedule:
         raise
 
 
-def _is_schedule(path: Path) -> bool:
+def _loads(kind: type[Calibration] | type[Schedule], path: Path) -> bool:
+    """Whether the file holds one of those."""
     try:
-        Schedule.load(path)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_calibration(path: Path) -> bool:
-    try:
-        Calibration.load(path)
+        kind.load(path)
     except ValueError:
         return False
     return True
