@@ -115,7 +115,8 @@ def _of(model: models.Model, text: Path | None, count: int | None, seed: int) ->
             raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
         return found
     tokens = shared.read_windows(model, text, count)
-    wanted = {name: schedules.blind_named(name) for name in measuring.ORDERS}
+    kinds = {name: schedules.blind_named(name) for name in measuring.ORDERS}
+    wanted = {name: kind for name, kind in kinds.items() if schedules.fits(kind, model.length)}
     start = measuring.blank(model, tokens, seed)
     return measuring.measured(model, wanted, tokens, seed, measuring.POINTS, start, lambda each: None)[0]
 

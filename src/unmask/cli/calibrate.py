@@ -87,7 +87,7 @@ def calibrate(
     model = source.load_for(length)
     if click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT:
         schedules.check_combs(orders, model.length)
-    wanted = {name: kind for name, kind in wanted.items() if _fits(kind, model.length)}
+    wanted = {name: kind for name, kind in wanted.items() if schedules.fits(kind, model.length)}
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
@@ -160,10 +160,6 @@ def measured(
             kept = replace(kept, losses=dict(losses), wanted=tuple(dict.fromkeys([*losses, *wanted])))
             save(kept)
     return kept, done
-
-
-def _fits(kind: order.BlindOrder, length: int) -> bool:
-    return not isinstance(kind, order.Comb) or kind.segments is None or kind.segments <= length
 
 
 def blank(model: models.Model, tokens: Tensor, seed: int) -> Calibration:

@@ -68,11 +68,15 @@ def order_named(name: str) -> order.BlindOrder | order.ReactiveOrder:
     return ORDERS[check.known("order", name, ORDERS)]
 
 
+def fits(kind: order.Order, length: int) -> bool:
+    """Whether a comb has a token for each of its segments; other orders are at home in any length."""
+    return not isinstance(kind, order.Comb) or kind.segments is None or kind.segments <= length
+
+
 def check_combs(names: Iterable[str], length: int) -> None:
     """Refuse combs with more segments than there are tokens."""
     for name in names:
-        found = order_named(name)
-        if isinstance(found, order.Comb) and found.segments is not None and found.segments > length:
+        if not fits(order_named(name), length):
             raise ValueError(f"Argument 'order' must be a comb of at most {length} segments, not '{name}'.")
 
 
