@@ -8,6 +8,7 @@ BIN := .venv/bin
 
 demo: .venv/demo       ## the first minute: a text written in 16 steps, what schedules cost, a figure
 	$(BIN)/unmask demo
+	@echo "To go on: . .venv/bin/activate makes unmask a command."
 
 test: .venv/ready      ## every test, on all cores
 	$(BIN)/python -m pytest -n auto --dist loadgroup --doctest-modules src/unmask tests

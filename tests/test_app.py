@@ -350,7 +350,7 @@ def test_both_sides_are_what_the_sampler_does(model):
         ("_", ("comb", "threshold:x", 3), "Argument 'left size' is refused: its threshold must be a number, not 'x'."),
         ("_", ("comb", "entropy-bound:-1", 3), "Argument 'left size' is refused: its bound must be at least 0, not -1"),
         ("_", ("comb", "evn", 3), "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?"),
-        ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. Choose from"),
+        ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. The list has them all."),
         ("_", ("comb", None, 3), "Argument 'left size' must be a name, not None."),
         ("_", ("comb", "optimal", 3), "Argument 'left size' must need no calibration here"),
         ("_", ("comb", "even", 0), "Argument 'left steps' must be at least 1, not 0."),

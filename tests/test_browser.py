@@ -423,6 +423,7 @@ def test_generation_can_be_cancelled(visit, monkeypatch):
     page.locator("#watch-generate").click()
     expect(page.locator("#watch-status progress")).to_be_visible()
     expect(page.locator("#watch-status")).to_contain_text("of 256")
+    expect(page.locator("#watch-runs section").first).not_to_have_attribute("data-taken", "0")
     page.locator("#watch-cancel").click()
     expect(page.locator("#watch-status")).to_contain_text("Cancelled")
     page.wait_for_timeout(1500)
@@ -430,6 +431,25 @@ def test_generation_can_be_cancelled(visit, monkeypatch):
     page.wait_for_timeout(1000)
     assert page.locator("#watch-runs section").first.get_attribute("data-taken") == taken
     assert int(taken) < 256
+    # All that was revealed is shown, and nothing moves any more.
+    expect(page.locator("#watch-status")).to_have_text("Cancelled.")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    assert counts(page)[0].startswith(f"{taken} evaluation")
+
+
+def test_many_steps_are_played_several_at_a_time(visit):
+    page = visit("?tab=watch&text=the+____________&left+steps=12&right+steps=72")
+    page.locator("#watch-text textarea").fill("_" * 72)
+    page.locator("#watch-generate").click()
+    right = page.locator("#watch-runs section").nth(1)
+    expect(right).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    page.locator("#watch-play").click()
+    expect(page.locator("#watch-play")).to_have_text("Pause")
+    page.locator("#watch-play").click()
+    shown = int(right.locator(".count").inner_text().split()[0]) if "evaluation" in counts(page)[1] else 0
+    assert shown % 2 == 0  # 72 steps in 36 pictures
+    assert right.locator(".new").count() == min(shown, 2)
 
 
 REMOVE = "#model-file button[aria-label='Clear'], #model-file button[aria-label='Remove this file']"

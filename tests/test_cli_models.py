@@ -224,6 +224,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
         (["--device tpu"], "Argument 'device' must be auto, cpu or cuda, not 'tpu'."),
         (["--device cuda:99"], "Argument 'device' must be there, and this machine has no 'cuda:99'."),
         (["--schedule none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+        (["--size optimal"], "Size 'optimal' is made for a measured model. Run `unmask advise --calibration FILE"),
         (["--order comb-17"], "Argument 'order' must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "A schedule file says order, sizes and steps."),
     ],
@@ -587,6 +588,7 @@ def test_a_run_that_is_interrupted_ends_with_a_checkpoint_and_goes_on(tmp_path):
         assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert "Stopped before the end. The same command continues the run." in said
     assert (tmp_path / "run" / "checkpoint.pt").exists()
     assert (tmp_path / "run" / "model.safetensors").exists()

@@ -326,7 +326,7 @@ class _Home:
         if saved["identity"] != self.identity:
             raise ValueError(
                 f"Argument 'folder' must be empty or hold the same run, but {self.folder} holds another. "
-                "Choose another folder, or remove its checkpoint."
+                "Choose another folder, or remove its checkpoint.pt."
             )
         model.load_state_dict(saved["model"])
         average.load_state_dict(saved["average"])

@@ -1,8 +1,9 @@
 // The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
 // which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
 (() => {
-  const view = { run: null, shown: 0, playing: false, timer: null };
+  const view = { run: null, since: 0, shown: 0, playing: false, timer: null };
   const pace = 300; // milliseconds for a step
+  const frames = 36; // in which a text is shown at most: of many steps, several at a time
 
   const sections = () => [...document.querySelectorAll("#watch-runs section")];
   const taken = () => Math.max(0, ...sections().map((section) => +section.dataset.taken));
@@ -15,7 +16,7 @@
     if (run !== view.run) { // another text: it is followed from its beginning, as it comes
       stop();
       view.run = run;
-      view.shown = 0;
+      show(0);
       if (run !== null) start();
     }
     for (const section of sections()) {
@@ -24,7 +25,7 @@
         const step = +token.dataset.step;
         const open = step === -3 || step >= own;
         const text = open ? "_" : token.dataset.text;
-        const fresh = !open && step === own - 1;
+        const fresh = !open && step >= Math.min(view.since, own - 1);
         if (token.textContent !== text || token.classList.contains("new") !== fresh) {
           token.replaceChildren(fresh ? Object.assign(document.createElement("mark"), { textContent: text }) : text);
         }
@@ -46,8 +47,14 @@
     for (const each of document.querySelectorAll("#watch-play, #watch-back, #watch-step")) each.disabled = run === null;
   }
 
+  function show(step, since = step - 1) {
+    view.shown = step;
+    view.since = Math.max(since, 0);
+  }
+
   function tick() {
-    if (view.shown < taken()) view.shown += 1;
+    const leap = Math.ceil(Math.max(...sections().map((section) => +section.dataset.planned)) / frames) || 1;
+    if (view.shown < taken()) show(Math.min(view.shown + leap, taken()), view.shown);
     else if (!coming()) stop();
     draw();
   }
@@ -73,14 +80,19 @@
       if (view.playing) {
         stop();
       } else {
-        if (view.shown >= taken() && !coming()) view.shown = 0;
+        if (view.shown >= taken() && !coming()) show(0);
         start();
       }
       draw();
     },
     move(by) {
       stop();
-      view.shown = Math.min(Math.max(view.shown + by, 0), taken());
+      show(Math.min(Math.max(view.shown + by, 0), taken()));
+      draw();
+    },
+    halt() { // cancelled: what was revealed is shown at once
+      stop();
+      show(taken());
       draw();
     },
     save(name, text) {
@@ -95,6 +107,8 @@
   // A sentence is tied to the field above it, for those who cannot see that it stands there.
   function tie(place) {
     const wrong = place.querySelector("p") !== null;
+    const edges = place.getBoundingClientRect();
+    if (wrong && (edges.bottom < 0 || edges.top > window.innerHeight)) place.scrollIntoView({ block: "center" });
     for (const field of place.previousElementSibling?.querySelectorAll("input, textarea") ?? []) {
       if (wrong) field.setAttribute("aria-describedby", place.id);
       else field.removeAttribute("aria-describedby");

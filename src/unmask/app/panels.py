@@ -181,6 +181,7 @@ def _run(run: runs.Run, side: str, key: str) -> str:
     nll = " ".join(f"{value:.4f}" for value in run.nll)
     return (
         f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" '
+        f'data-planned="{run.planned or 0}" '
         f'data-nll="{nll}" data-drawn="{" ".join(map(str, drawn))}" data-finished="{int(run.finished)}">'
         f"<h3>{escape(run.title)}</h3>"
         f'<p class="count" role="status">{_counted(run)}</p><p class="text">{letters}</p></section>'

@@ -115,7 +115,8 @@ def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.
         # A text with few gaps is filled in as many steps at most, as on the command line.
         return schedules.build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
     except (ValueError, TypeError) as error:
-        raise ValueError(re.sub("^Argument '([^']+)'", lambda found: _of(side, found[1]), str(error))) from None
+        words = re.sub(r" Choose from .*", " The list has them all.", str(error))
+        raise ValueError(re.sub("^Argument '([^']+)'", lambda found: _of(side, found[1]), words)) from None
 
 
 def _of(side: str, name: str) -> str:

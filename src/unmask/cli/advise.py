@@ -94,6 +94,8 @@ def advise(
         of = source.words if known else "--model MODEL"
         line = f"Next: unmask generate {of} --length {calibration.length} --schedule {shlex.quote(str(save))}"
         screen.print(line, soft_wrap=True, markup=False)
+    else:
+        screen.print("Next: the same with --save schedule.json, for `unmask generate --schedule schedule.json`")
 
 
 def _is_of(calibration: Calibration, file: Path, source: shared.Source, length: int | None) -> bool:
@@ -153,8 +155,16 @@ def sentences(advice: Advice, calibration: Calibration, target: float | None) ->
         kept = advice.plan.nll <= advice.limit * (1 + 1e-12)
         price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}."
         if _bits(advice.plan.error, length) > target:
-            price += " The standard error is larger than the target: calibrate with more texts before relying on this."
+            price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
+    name, least = min(
+        ((name, calibration.costs(name)) for name in calibration.losses), key=lambda pair: float(pair[1].min())
+    )
+    if least.min() < advice.best * (1 - 1e-9):
+        result.append(
+            f"The least of all measured costs is {_bits(float(least.min()), length):.3f}, {_title(name)} with "
+            f"{counted(int(least.argmin()) + 1, 'step')}. It is below that likelihood: a target of 0 can be kept too."
+        )
     if advice.runner_up is not None:
         name, plan = advice.runner_up
         more = f"The runner-up with {steps}, {_title(name)}, would cost {_bits(plan.nll, length):.3f}"

@@ -14,6 +14,7 @@ from unmask import check, models
 from unmask.backend import Tensor, torch
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
+from unmask.cli.names import CURVE_SIZES
 from unmask.cli.output import print_json, progress, terminal
 from unmask.cli.rows import check_rows, write_rows
 from unmask.cli.watch import frames
@@ -103,6 +104,11 @@ def generate(
         raise ValueError("A schedule file says order, sizes and steps. Leave out --order, --size and --steps.")
     if steps is not None and size_name is not None and ":" in size_name:
         raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
+    if size_name in CURVE_SIZES:
+        raise ValueError(
+            f"Size '{size_name}' is made for a measured model. Run `unmask advise --calibration FILE --steps K --save "
+            "schedule.json`, and give --schedule schedule.json."
+        )
     check_rows(output, (".jsonl", ".parquet"))
     if watch and engine_name == "ray":
         raise ValueError("With --engine ray there is nothing to watch. Leave out --watch.")

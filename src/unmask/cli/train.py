@@ -110,11 +110,20 @@ def train(
     with _processes(device_name) as (device, rank):
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         _claim(output, about, rank)
-        model, end = _fit(config, store, recipe, _masks(masking, length), output, device, minutes, compiled, rank)
+        with _interrupted() as stop, check.renamed("folder", "output"):
+            model, end = _fit(
+                config, store, recipe, _masks(masking, length), output, device, minutes, compiled, rank, stop
+            )
         if rank:
             return
         about |= {"recipe": asdict(recipe), "masks": masking, "steps": end.step, "tokens": len(store)}
         nn.save(model, output / models.FILE, about=about)
+    _report(model, end, steps, len(store), output, as_json)
+    if stop():
+        raise click.exceptions.Exit(130)
+
+
+def _report(model: nn.Transformer, end: Progress, steps: int, tokens: int, output: Path, as_json: bool) -> None:
     finished = end.step == steps
     loss = end.loss if math.isfinite(end.loss) else None
     parameters = sum(each.numel() for each in model.parameters())
@@ -124,7 +133,7 @@ def train(
                 "output": str(output),
                 "model": str(output / models.FILE),
                 "parameters": parameters,
-                "tokens": len(store),
+                "tokens": tokens,
                 "steps": end.step,
                 "finished": finished,
                 "loss": loss,
@@ -263,9 +272,10 @@ def _fit(
     minutes: float | None,
     compiled: bool,
     rank: int,
+    stop: Callable[[], bool],
 ) -> tuple[nn.Transformer, Progress]:
     every = max(1, min(100, recipe.steps // 200))
-    with progress() as bar, _interrupted() as stop:
+    with progress() as bar:
         bar.disable = bar.disable or rank > 0
         watch = _Watch(bar, recipe.steps, warned=rank > 0 or minutes is not None)
         try:

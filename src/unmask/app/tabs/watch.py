@@ -81,6 +81,7 @@ def build(model: models.Model) -> Tab:
         form, start.click, generate, [view, status, *form.outputs], status, "Waiting for the model",
         concurrency_limit=1, concurrency_id="model",
     )  # fmt: skip
+    cancel.click(None, None, None, js="() => window.unmask.halt()", **QUIET)
     stop(form, cancel, [running], status, "Cancelled.")
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
