@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -406,6 +407,7 @@ def test_a_figure_does_not_depend_on_the_others_and_is_the_same_each_time(tmp_pa
 def test_the_summary_of_figure_2_quotes_the_known_values(tmp_path):
     text = run("reproduce figure2 --draws 50 --output", str(tmp_path)).stdout
     assert all(value in text for value in ("3.677", "1.640", "0.4980", "0.1772", "0.04782"))
+    assert re.search(r"By chance alone one of 35 deviations is \d\.\d\d standard errors", " ".join(text.split()))
     assert max(map(len, text.splitlines()[:-1])) <= 80  # the last line holds the path
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import io
 import json
 import math
 import shlex
@@ -14,6 +15,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
+from rich.progress import Progress as Bars
 
 torch = pytest.importorskip("torch")
 
@@ -27,6 +30,7 @@ from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.text import Bytes, Tokenizer  # noqa: E402
+from unmask.train import Progress  # noqa: E402
 
 LETTERS = "abcde "
 LENGTH = 16
@@ -443,7 +447,7 @@ def test_combs_that_do_not_fit_are_left_out_unless_they_were_asked_for(place, tm
     usual = answer("calibrate", *source(place), "--output", tmp_path / "d.json")["orders"]
     assert usual == ["random", "spread", "comb-4", "comb-8", "comb-16"]
     line = ("calibrate", *source(place), "--output", tmp_path / "e.json", "--orders comb-32")
-    assert "at most 16 segments, not 'comb-32'" in complaint(*line)
+    assert complaint(*line) == "Argument 'orders' must be a comb of at most 16 segments, not 'comb-32'."
 
 
 # advise
@@ -506,6 +510,18 @@ def test_advice_on_a_calibration_needs_no_model(place, tmp_path):
     assert run(*command).exit_code == 0
     made = answer("generate --model", place / "m.safetensors", "--schedule", tmp_path / "offered.json")
     assert made["length"] == LENGTH
+
+
+def test_advice_says_when_steps_together_beat_one_by_one(place):
+    calibration = Calibration.load(place / "c.json")
+    for best, said in ((1e6, True), (0.0, False)):  # what one by one would have to cost
+        advice = replace(advise.advise(calibration, steps=4), best=best)
+        words = " ".join(sentences(advice, calibration, None))
+        assert ("a target of 0 can be kept too" in words) == said
+    name, steps, cost = advice.least
+    assert (
+        cost == calibration.costs(name)[steps - 1] == min(calibration.costs(each).min() for each in calibration.losses)
+    )
 
 
 def test_advice_can_measure_first(place):
@@ -575,6 +591,17 @@ def test_a_tokenizer_travels_with_its_model(tmp_path):
     text = answer("generate --model", tmp_path / "run", "--count 1 --prompt", "on __ off")["texts"][0]
     assert text.split()[0] == "on"
     assert text.split()[3] == "off"
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(1.0, "About 3 hours to go."), (0.01, "")])
+def test_a_run_that_will_take_hours_says_so_once(seconds, said):
+    command = importlib.import_module("unmask.cli.train")
+    console = Console(file=io.StringIO(), force_terminal=False, width=200)
+    watch = command._Watch(Bars(console=console, disable=True), 10_000, warned=False)
+    for step in range(1, 40):
+        watch(Progress(step, 1.0, 0.0, step * seconds))
+    assert console.file.getvalue().count("hours to go") == bool(said)
+    assert said in console.file.getvalue()
 
 
 def test_a_run_that_is_interrupted_ends_with_a_checkpoint_and_goes_on(tmp_path):

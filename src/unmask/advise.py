@@ -75,6 +75,7 @@ class Advice:
         even_steps: Steps that even sizes in random order need for the target; None if they never get there, or if the
             random order was not measured.
         even: Their cost with the steps advised.
+        least: The order and number of steps whose best sizes cost least of all, and that cost.
     """
 
     reference: str
@@ -87,6 +88,7 @@ class Advice:
     runner_up_steps: int | None
     even_steps: int | None
     even: float | None
+    least: tuple[str, int, float]
 
 
 def advise(calibration: Calibration, *, target: float | None = None, steps: int | None = None) -> Advice:
@@ -129,7 +131,12 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         None if runner_up is None or limit is None else _first(costs[runner_up[0]], limit),
         even_steps,
         even,
+        min(((name, int(values.argmin()) + 1, float(values.min())) for name, values in costs.items()), key=_cost),
     )
+
+
+def _cost(least: tuple[str, int, float]) -> float:
+    return least[2]
 
 
 def _first(costs: np.ndarray, limit: float) -> int | None:

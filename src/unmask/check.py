@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+# Beyond it a float, and so JSON as most programs read it, has no room for every integer.
+EXACT = 2**53
+
 
 def integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
     """Return `value` as an int if it is a whole number within `[least, most]`.
@@ -123,10 +126,6 @@ def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.
     if given.size and (given.min() < 0 or given.max() >= vocab):
         raise ValueError(f"Argument '{name}' must hold token ids from 0 to {vocab - 1}.")
     return given
-
-
-# Beyond it a float, and so JSON as most programs read it, has no room for every integer.
-EXACT = 2**53
 
 
 def known(kind: str, name: object, names: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from unmask.cli.model import read_calibration
 
 
 @dataclass(frozen=True, eq=False)
-class Losses:
+class Profile:
     """What was measured of one order, in bits per token.
 
     Attributes:
@@ -43,7 +43,7 @@ class Report:
     """
 
     calibration: Calibration
-    losses: tuple[Losses, ...]
+    losses: tuple[Profile, ...]
     advice: Advice
     words: tuple[str, ...]
 
@@ -115,10 +115,10 @@ def report(calibration: Calibration, target: float | None, steps: int | None) ->
 
 
 @lru_cache(maxsize=8)
-def _losses(calibration: Calibration) -> tuple[Losses, ...]:
+def _losses(calibration: Calibration) -> tuple[Profile, ...]:
     bits = 1 / math.log(2)
     result = []
     for name, losses in calibration.losses.items():
         costs = calibration.costs(name) * bits / calibration.length
-        result.append(Losses(name, losses.nodes[:-1], losses.profile * bits, costs))
+        result.append(Profile(name, losses.nodes[:-1], losses.profile * bits, costs))
     return tuple(result)

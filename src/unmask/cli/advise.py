@@ -95,7 +95,8 @@ def advise(
         line = f"Next: unmask generate {of} --length {calibration.length} --schedule {shlex.quote(str(save))}"
         screen.print(line, soft_wrap=True, markup=False)
     else:
-        screen.print("Next: the same with --save schedule.json, for `unmask generate --schedule schedule.json`")
+        line = "Next: the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
+        screen.print(line, soft_wrap=True, markup=False)
 
 
 def _is_of(calibration: Calibration, file: Path, source: shared.Source, length: int | None) -> bool:
@@ -157,13 +158,11 @@ def sentences(advice: Advice, calibration: Calibration, target: float | None) ->
         if _bits(advice.plan.error, length) > target:
             price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
-    name, least = min(
-        ((name, calibration.costs(name)) for name in calibration.losses), key=lambda pair: float(pair[1].min())
-    )
-    if least.min() < advice.best * (1 - 1e-9):
+    name, count, least = advice.least
+    if least < advice.best * (1 - 1e-9):
         result.append(
-            f"The least of all measured costs is {_bits(float(least.min()), length):.3f}, {_title(name)} with "
-            f"{counted(int(least.argmin()) + 1, 'step')}. It is below that likelihood: a target of 0 can be kept too."
+            f"The least of all measured costs is {_bits(least, length):.3f}, {_title(name)} with "
+            f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be kept too."
         )
     if advice.runner_up is not None:
         name, plan = advice.runner_up

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from rich import box
 from rich.table import Table
 
-from unmask import models, order, size
+from unmask import check, models, order, size
 from unmask.backend import Tensor
 from unmask.calibrate import Calibration, measure
 from unmask.cli import engines, options, schedules
@@ -86,7 +86,8 @@ def calibrate(
     engine = engines.engine_named(engine_name, workers, address, source.place)
     model = source.load_for(length)
     if click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT:
-        schedules.check_combs(orders, model.length)
+        with check.renamed("order", "orders"):
+            schedules.check_combs(orders, model.length)
     wanted = {name: kind for name, kind in wanted.items() if schedules.fits(kind, model.length)}
     tokens = shared.read_windows(model, text, count)
     begin = time.perf_counter()
