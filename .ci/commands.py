@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from unmask.atomic import replacing
+from unmask._atomic import replacing
 from unmask.cli import main
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "commands.md"

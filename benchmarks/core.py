@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from unmask import gauge, size
-from unmask.curve import Curve
 from unmask.distribution import Markov
+from unmask.information.curve import Curve
 from unmask.size.minimax import solve
 
 

@@ -13,7 +13,7 @@ import time
 import torch
 
 from unmask import models, order, size
-from unmask.nn import Config, Transformer
+from unmask.models.transformer import Config, Transformer
 from unmask.sample import Sampler
 from unmask.schedule import Schedule
 

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from corpus import ALPHABET, LENGTH, splits
 
-from unmask import nn, order, size
-from unmask.evaluate.texts import replay
-from unmask.masks import MixedMasks, ScheduleMasks, UniformMasks
+from unmask import order, size
+from unmask.evaluate.likelihood import replay
+from unmask.models import transformer as nn
 from unmask.schedule import Schedule
 from unmask.train import Recipe, train
+from unmask.train.masks import MixedMasks, ScheduleMasks, UniformMasks
 
 COMBS = [ScheduleMasks(Schedule(size.Even(steps), order.Comb())) for steps in (16, 32, 64)]
 MASKS = {"uniform": UniformMasks(), "comb": MixedMasks((*[UniformMasks()] * 3, *COMBS))}

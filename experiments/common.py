@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from unmask.atomic import replacing
+from unmask._atomic import replacing
 from unmask.cli.names import Family, size_family
-from unmask.curve import Curve
+from unmask.information.curve import Curve
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 RESULTS = Path(__file__).parent / "results"

@@ -13,7 +13,7 @@ import common
 import torch
 
 from unmask import models
-from unmask.text import Alphabet, Store
+from unmask.models.text import Alphabet, Store
 
 ALPHABET = Alphabet("abcdefghijklmnopqrstuvwxyz ")
 LENGTH = 256

@@ -16,12 +16,13 @@ import common
 import corpus
 import torch
 
-from unmask import nn, order, size
+from unmask import order, size
 from unmask.evaluate.exact import Estimate
-from unmask.evaluate.texts import replay
-from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.evaluate.likelihood import replay
+from unmask.models import transformer as nn
 from unmask.schedule import Schedule
 from unmask.train import Recipe, train
+from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
 
 LENGTH = 64
 COMB = Schedule(size.Even(8), order.Comb())

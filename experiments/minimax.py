@@ -10,7 +10,8 @@ from typing import Any
 import common
 import numpy as np
 
-from unmask import evaluate, plot, reproduce
+from unmask import evaluate, plot
+from unmask import paper as reproduce
 from unmask.distribution import ReedSolomon
 
 STEPS = tuple(range(50, 1001, 10))

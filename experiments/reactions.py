@@ -24,7 +24,7 @@ from common import RESULTS, write
 
 from unmask import models, order, size
 from unmask.calibrate import Calibration, measure
-from unmask.evaluate.texts import replay
+from unmask.evaluate.likelihood import replay
 from unmask.schedule import Schedule
 
 INSIDE = "rxnmapper/models/transformers/albert_heads_8_uspto_all_1310k"

@@ -14,8 +14,8 @@ import common
 import numpy as np
 
 from unmask import evaluate, plot
-from unmask.curve import Curve
 from unmask.distribution import Markov
+from unmask.information.curve import Curve
 
 LENGTH, BLOCK, ALPHABET = 256, 32, 256
 STEPS = (8, 12, 16, 24, 32, 48, 64, 96, 128)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from unmask import models, order, size
 from unmask.evaluate.exact import Estimate
-from unmask.evaluate.texts import replay
+from unmask.evaluate.likelihood import replay
 from unmask.schedule import Schedule
 
 PERIOD = 16

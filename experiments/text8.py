@@ -22,10 +22,11 @@ import corpus
 import numpy as np
 import torch
 
-from unmask import advise, gauge, models, order, size
+from unmask import gauge, models, order, size
 from unmask.calibrate import Calibration, measure
+from unmask.calibrate import advice as advise
 from unmask.evaluate.exact import Estimate
-from unmask.evaluate.texts import replay
+from unmask.evaluate.likelihood import replay
 from unmask.sample import Sampler
 from unmask.schedule import Schedule
 

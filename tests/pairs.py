@@ -4,8 +4,8 @@ import numpy as np
 
 from families import FAMILIES
 from unmask import order, size
-from unmask.curve import Curve
 from unmask.distribution import Table
+from unmask.information.curve import Curve
 
 ORDERS = [
     order.Random(), order.Spread(), order.SpreadGrid(2, 2), order.Comb(), order.Comb(2), order.Periodic([0, 2, 1]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unmask.atomic import replacing
+from unmask._atomic import replacing
 
 
 def test_a_finished_file_takes_the_place_of_the_old_one(tmp_path):

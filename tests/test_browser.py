@@ -235,7 +235,7 @@ def slow_down(monkeypatch, module, name, seconds):
 
 
 def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
-    from unmask.app import tradeoffs
+    from unmask.app.data import distributions as tradeoffs
     from unmask.cli.names import ALL_SIZES
 
     slow_down(monkeypatch, tradeoffs, "errors", 0.5)
@@ -250,7 +250,7 @@ def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
 
 
 def test_what_was_asked_for_last_is_what_is_shown(visit, monkeypatch):
-    from unmask.app import tradeoffs
+    from unmask.app.data import distributions as tradeoffs
 
     page = visit("?tab=distributions&family=parity&size=even")
     expect(page.locator("#distributions-view")).to_contain_text("parity, length 256")
@@ -373,7 +373,7 @@ def test_a_bad_text_is_answered_next_to_it(visit):
 
 
 def test_another_text_can_be_asked_for_while_one_is_written(visit, monkeypatch):
-    from unmask.app import runs
+    from unmask.app.data import watch as runs
 
     slow_down(monkeypatch, runs, "_run", 0.05)
     page = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2")
@@ -393,7 +393,7 @@ def test_another_text_can_be_asked_for_while_one_is_written(visit, monkeypatch):
 
 
 def test_what_waits_for_the_model_can_be_cancelled_and_the_last_text_stays(visit, monkeypatch):
-    from unmask.app import runs
+    from unmask.app.data import watch as runs
 
     waiting, busy = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2"), visit("?tab=watch")
     waiting.locator("#watch-generate").click()
@@ -415,7 +415,7 @@ def test_what_waits_for_the_model_can_be_cancelled_and_the_last_text_stays(visit
 
 
 def test_generation_can_be_cancelled(visit, monkeypatch):
-    from unmask.app import runs
+    from unmask.app.data import watch as runs
 
     slow_down(monkeypatch, runs, "_run", 0.1)
     page = visit("?tab=watch&left+steps=256&right+steps=256")
@@ -464,7 +464,7 @@ REMOVE = "#model-file button[aria-label='Clear'], #model-file button[aria-label=
 
 
 def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp_path):
-    from unmask.advise import advise
+    from unmask.calibrate.advice import advise
     from unmask.schedule import Schedule
 
     page = visit("?tab=model")

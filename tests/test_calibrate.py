@@ -6,8 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
-from unmask.advise import advise, forecast  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
+from unmask.calibrate.advice import advise, forecast  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import expected_nll, replay  # noqa: E402
 from unmask.predict import ExactPredictor, Logits  # noqa: E402

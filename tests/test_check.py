@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from unmask import bounds, check, evaluate, gauge, size
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask import bounds, evaluate, gauge, size
 from unmask.distribution import Parity
-from unmask.law import output_law
+from unmask.evaluate.enumeration import output_law
+from unmask.information.curve import Curve
 
 
 @pytest.mark.parametrize(
@@ -14,10 +15,10 @@ from unmask.law import output_law
     [
         (lambda: check.integer("steps", 0, least=1), ValueError, "Argument 'steps' must be at least 1, not 0."),
         (lambda: check.integer("steps", 9, most=4), ValueError, "Argument 'steps' must be at most 4, not 9."),
-        (lambda: check.integer("steps", 1.0), TypeError, "Argument 'steps' must be an integer, not 1.0."),
-        (lambda: check.integer("steps", True), TypeError, "Argument 'steps' must be an integer, not True."),
-        (lambda: check.integer("steps", "3"), TypeError, "Argument 'steps' must be an integer, not '3'."),
-        (lambda: check.real("target", "x"), TypeError, "Argument 'target' must be a number, not 'x'."),
+        (lambda: check.integer("steps", 1.0), ValueError, "Argument 'steps' must be an integer, not 1.0."),
+        (lambda: check.integer("steps", True), ValueError, "Argument 'steps' must be an integer, not True."),
+        (lambda: check.integer("steps", "3"), ValueError, "Argument 'steps' must be an integer, not '3'."),
+        (lambda: check.real("target", "x"), ValueError, "Argument 'target' must be a number, not 'x'."),
         (lambda: check.real("target", np.nan), ValueError, "Argument 'target' must be finite, not nan."),
         (lambda: check.real("target", -1, least=0), ValueError, "Argument 'target' must be at least 0, not -1."),
         (lambda: check.real("target", 0, above=0), ValueError, "Argument 'target' must be greater than 0, not 0."),
@@ -41,7 +42,7 @@ from unmask.law import output_law
             ValueError,
             "Argument 'loss' must not increase, but it rises by 1 from 0 to 1 visible tokens.",
         ),
-        (lambda: Curve(["a"]), TypeError, "Argument 'loss' must hold numbers, not <U1."),
+        (lambda: Curve(["a"]), ValueError, "Argument 'loss' must hold numbers, not <U1."),
         (
             lambda: Curve([[1.0], [1.0, 2.0]]),
             ValueError,
@@ -54,22 +55,22 @@ from unmask.law import output_law
         ),
         (
             lambda: size.Optimal(2, Parity(4)),
-            TypeError,
-            "Argument 'curve' must be an unmask.curve.Curve, not Parity. A distribution has one: distribution.curve().",
+            ValueError,
+            "Argument 'curve' must be an unmask.Curve, not Parity. A distribution has one: distribution.curve().",
         ),
         (
             lambda: size.Even(2).cut_probabilities(2.5),
-            TypeError,
+            ValueError,
             "Argument 'length' must be an integer, not 2.5.",
         ),
         (
             lambda: bounds.steps_for_dtc("a", 1.0, 1.0),
-            TypeError,
+            ValueError,
             "Argument 'length' must be an integer, not 'a'.",
         ),
         (
             lambda: evaluate.tradeoff(size.Even, Curve([1.0, 0.5]), [1.5]),
-            TypeError,
+            ValueError,
             "Argument 'steps' must be an integer, not np.float64(1.5).",
         ),
         (

@@ -8,8 +8,8 @@ import pytest
 from test_cli import answer, complaint, run
 from unmask import evaluate, gauge, size
 from unmask.cli.names import CURVE_SIZES, SIZES
-from unmask.curve import Curve
 from unmask.distribution import Markov
+from unmask.information.curve import Curve
 
 CHAIN = "--distribution markov --length 32 --alphabet 3 --stay 0.7"
 LOSS = Markov.sticky(3, 0.7, 32).curve().loss

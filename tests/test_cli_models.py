@@ -20,16 +20,18 @@ from rich.progress import Progress as Bars
 
 torch = pytest.importorskip("torch")
 
-from unmask import advise, models, nn, order, size  # noqa: E402
+from unmask import models, order, size  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
+from unmask.calibrate import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
 from unmask.cli.advise import sentences  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
+from unmask.models import transformer as nn  # noqa: E402
+from unmask.models.text import Bytes, Tokenizer  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
-from unmask.text import Bytes, Tokenizer  # noqa: E402
 from unmask.train import Progress  # noqa: E402
 
 LETTERS = "abcde "

@@ -217,7 +217,7 @@ def test_bad_arguments_are_answered_in_one_sentence(call, sentence):
 
 
 def test_generators_of_fractions_are_refused():
-    with pytest.raises(TypeError, match=r"^Argument 'generator' must hold integers, not float64\.$"):
+    with pytest.raises(ValueError, match=r"^Argument 'generator' must hold integers, not float64\.$"):
         LinearCode([[0.5, 1.0]], 2)
 
 

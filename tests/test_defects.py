@@ -8,11 +8,12 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from toy import table_model  # noqa: E402
-from unmask import order, predict, prediction, size  # noqa: E402
+from unmask import order, predict, size  # noqa: E402
 from unmask.distribution import Parity  # noqa: E402
-from unmask.draw import Categorical, Greedy, Replay, TopP, invert  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Guided, Headed, Logits, Suppressed  # noqa: E402
+from unmask.predict import base as prediction  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy, Replay, TopP, invert  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, LENGTH = 3000, 12

@@ -18,7 +18,7 @@ from reference import (
     stirling_first_kind,
 )
 from unmask import size
-from unmask.law import compositions
+from unmask.evaluate.enumeration import compositions
 
 PAPER_TC_FACTOR = lambda m, f, g: m * f / (1 + (m - 2) * g)  # noqa: E731
 

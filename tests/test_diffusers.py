@@ -10,9 +10,9 @@ if not hasattr(diffusers, "LLaDA2Pipeline"):
 
 from unmask import gauge, order, size  # noqa: E402
 from unmask.adapters.diffusers import UnmaskingScheduler  # noqa: E402
-from unmask.draw import Categorical, Greedy  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, MASK, BLOCK = 24, 23, 16

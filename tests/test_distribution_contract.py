@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import chi2
 
 import unmask.distribution
-from unmask.curve import Curve
 from unmask.distribution import (
     Distribution,
     LatentParity,
@@ -21,6 +20,7 @@ from unmask.distribution import (
     estimate_curve,
     latent_code,
 )
+from unmask.information.curve import Curve
 
 
 def _instances() -> list[Distribution]:
@@ -218,7 +218,7 @@ def test_bad_contexts_are_refused_in_one_sentence(distribution):
     length = distribution.length
     tokens = np.zeros((1, length), dtype=np.int64)
     masked = np.zeros((1, length), dtype=bool)
-    with pytest.raises(TypeError, match=r"^Argument 'masked' must hold booleans, not int64\.$"):
+    with pytest.raises(ValueError, match=r"^Argument 'masked' must hold booleans, not int64\.$"):
         distribution.marginals(tokens, masked.astype(np.int64))
     with pytest.raises(ValueError, match=r"^Argument 'masked' must have the shape of 'tokens'"):
         distribution.marginals(tokens, masked[:, :0])

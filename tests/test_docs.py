@@ -142,7 +142,8 @@ def test_the_page_of_commands_is_their_help():
 
 
 def test_the_limits_of_the_page_are_those_it_has():
-    from unmask.app import laws, tradeoffs
+    from unmask.app.data import distributions as tradeoffs
+    from unmask.app.data import schedules as laws
 
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
     most = tradeoffs.MOST_ALPHABET["markov"]

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from reference import chi_square  # noqa: E402
-from unmask.draw import Categorical, Greedy, Replay, TopK, TopP, invert  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy, Replay, TopK, TopP, invert  # noqa: E402
 
 NOWHERE = torch.zeros(0, dtype=torch.int64)
 

@@ -8,9 +8,9 @@ from standins import Dream  # noqa: E402
 from toy import table_model  # noqa: E402
 from unmask import gauge, order, size  # noqa: E402
 from unmask.adapters.dream import TokensHook  # noqa: E402
-from unmask.draw import Categorical, Greedy  # noqa: E402
 from unmask.predict import Logits, Shifted  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, MASK, LENGTH = 6, 6, 14

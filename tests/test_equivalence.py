@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 from reference import chi_square  # noqa: E402
 from toy import table_model  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.draw import Greedy  # noqa: E402
 from unmask.predict import Logits, Shifted  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 LENGTH, VOCAB, MASK = 16, 5, 5

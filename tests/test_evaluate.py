@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from families import FAMILIES
 from unmask import gauge, size
-from unmask.curve import Curve
 from unmask.distribution import Markov, Parity, ReedSolomon
 from unmask.evaluate import (
     conditional_kl,
@@ -17,6 +16,7 @@ from unmask.evaluate import (
     fewest_steps_guaranteed,
     sampled_kl,
 )
+from unmask.information.curve import Curve
 
 curves = st.lists(st.floats(0, 5), min_size=1, max_size=12).map(lambda drops: Curve(np.cumsum(drops)[::-1]))
 

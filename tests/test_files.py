@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.files import read_curve, read_gauge
+from unmask.information.files import read_curve, read_gauge
 
 LOSS = [1.5, 1.0, 0.25]
 

@@ -11,11 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("lm_eval", reason="the engine of this adapter: pip install 'unmask[harness]'")
 
-from unmask import models, nn, order, size  # noqa: E402
+from unmask import models, order, size  # noqa: E402
 from unmask.adapters.harness import UnmaskLM  # noqa: E402
-from unmask.draw import Greedy  # noqa: E402
-from unmask.evaluate.texts import replay  # noqa: E402
+from unmask.evaluate.likelihood import replay  # noqa: E402
+from unmask.models import transformer as nn  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 ROOT = Path(__file__).parent.parent

@@ -14,11 +14,12 @@ transformers = pytest.importorskip("transformers", reason="models of Hugging Fac
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
 from unmask import models, order, size  # noqa: E402
-from unmask.draw import Greedy  # noqa: E402
-from unmask.evaluate.texts import replay  # noqa: E402
-from unmask.models import head, hf  # noqa: E402
+from unmask.evaluate.likelihood import replay  # noqa: E402
+from unmask.models import hf  # noqa: E402
+from unmask.models import split as head  # noqa: E402
 from unmask.predict import Counted, Framed, Headed, Logits, Shifted, Suppressed  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 PAD, UNK, CLS, SEP, MASK = range(5)

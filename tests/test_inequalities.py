@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.curve import Curve
 from unmask.information import (
     drops,
     dual_total_correlation,
@@ -20,6 +19,7 @@ from unmask.information import (
     loss_curve,
     total_correlation,
 )
+from unmask.information.curve import Curve
 
 NEAR = 1e-10
 

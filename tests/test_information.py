@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask import information
-from unmask.curve import Curve
 from unmask.information import (
     dual_total_correlation,
     entropy,
@@ -17,6 +16,7 @@ from unmask.information import (
     loss_curve,
     total_correlation,
 )
+from unmask.information.curve import Curve
 
 BIT = math.log(2)
 

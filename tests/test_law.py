@@ -7,8 +7,7 @@ from families import FAMILIES
 from unmask import size
 from unmask.distribution import LatentParity, Markov, Parity, Table
 from unmask.evaluate import expected_kl
-from unmask.law import output_law
-from unmask.objective import objective, prediction_error, sampled_prediction_error
+from unmask.evaluate.enumeration import objective, output_law, prediction_error, sampled_prediction_error
 
 
 def random_table(seed, length=4, vocab=2, sparse=False):

@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch")
 from toy import table_model  # noqa: E402
 from unmask import gauge, order, size  # noqa: E402
 from unmask.adapters.llada import compact, transfer_counts  # noqa: E402
-from unmask.draw import Greedy  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
+from unmask.sample.draw import Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 FAMILIES = [
@@ -97,7 +97,7 @@ def test_the_engine_s_loop_with_these_counts_is_our_sampler(chosen):
         ),
         ((masks([3]), 0, size.Even), ValueError, "Argument 'steps' must be at least 1, not 0."),
         ((masks([3]), 2, size.TC), ValueError, "Argument 'generator' must be a torch.Generator, not None: TC draws"),
-        ((masks([3]), 2, size.Threshold), TypeError, "Argument 'size' must make sizes that do not look at predictions"),
+        ((masks([3]), 2, size.Threshold), ValueError, "Argument 'size' must make sizes that do not look at predictions"),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(arguments, error, message):

@@ -12,9 +12,9 @@ from scipy.sparse import lil_matrix
 
 from families import FAMILIES, MINIMAX
 from unmask import gauge, size
-from unmask.curve import Curve
 from unmask.distribution import ReedSolomon
 from unmask.evaluate import conditional_kl, expected_kl
+from unmask.information.curve import Curve
 from unmask.size.minimax import solve
 from unmask.size.systematic import Systematic
 
@@ -237,7 +237,7 @@ def test_a_gauge_of_your_own_is_copied():
 
 
 def test_gauges_that_are_none_are_refused():
-    with pytest.raises(TypeError, match=r"not list\. Numbers of your own become one by unmask\.gauge\.Vector\."):
+    with pytest.raises(ValueError, match=r"not list\. Numbers of your own become one by unmask\.gauge\.Vector\."):
         size.Minimax(2, [1.0, 2.0])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="must give 9 numbers for a length of 10, not 3"):
         size.Minimax(2, lambda length: np.ones(3)).factor(10)

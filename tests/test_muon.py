@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask.muon import Muon  # noqa: E402
+from unmask.train.muon import Muon  # noqa: E402
 
 
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="needs torch 2.9")

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask import nn  # noqa: E402
+from unmask.models import transformer as nn  # noqa: E402
 
 CONFIG = nn.Config(vocab=5, length=10, width=16, layers=2, heads=2, hidden=24)
 

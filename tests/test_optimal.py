@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask import size
-from unmask.curve import Curve
 from unmask.distribution import Markov, ReedSolomon
 from unmask.evaluate import expected_kl, expected_nll
-from unmask.law import compositions
+from unmask.evaluate.enumeration import compositions
+from unmask.information.curve import Curve
 
 curves = st.lists(st.floats(0, 3), min_size=1, max_size=12).map(lambda drops: Curve(np.cumsum(drops)[::-1]))
 

@@ -73,7 +73,7 @@ def test_chen_schedule_for_a_target_keeps_its_promise_on_mds_codes():
 def test_explicit_sizes_are_checked():
     with pytest.raises(ValueError, match="at least 1"):
         size.Explicit([1, 0, 2])
-    with pytest.raises(TypeError, match="must hold integers"):
+    with pytest.raises(ValueError, match="must hold integers"):
         size.Explicit([1.5, 2.0])
     with pytest.raises(ValueError, match="must be the sum of the sizes, 6, not 7"):
         size.Explicit([1, 2, 3]).sizes(7)

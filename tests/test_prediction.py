@@ -10,9 +10,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from toy import table_model  # noqa: E402
-from unmask import fused, order, prediction, size  # noqa: E402
+from unmask import order, size  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
-from unmask.prediction import Prediction  # noqa: E402
+from unmask.predict import _fused as fused  # noqa: E402
+from unmask.predict import base as prediction  # noqa: E402
+from unmask.predict.base import Prediction  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
@@ -76,7 +78,7 @@ def test_the_kernel_agrees_with_softmax_in_an_interpreter():
     pytest.importorskip("triton")
     script = """
 import torch
-from unmask import fused
+from unmask.predict import _fused as fused
 for vocab in (1, 2, 27, 5000, 9000):
     logits = torch.randn((6, vocab), generator=torch.Generator().manual_seed(vocab)) * 5
     if vocab > 5000:

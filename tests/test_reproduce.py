@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from unmask import bounds, reproduce, size
+from unmask import bounds, size
+from unmask import paper as reproduce
 
 DRAWS = 3000
 

@@ -13,15 +13,15 @@ from enumeration import Conditionals, expected_divergence, laws, mixture  # noqa
 from pairs import ORDERS, PAIRS, label, random_table  # noqa: E402
 from reference import chi_square  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.curve import Curve  # noqa: E402
 from unmask.distribution import Markov, Mixture, Parity, ReedSolomon, Table  # noqa: E402
-from unmask.draw import Categorical, Greedy, Replay  # noqa: E402
 from unmask.evaluate import expected_kl, replay, replayed_kl  # noqa: E402
-from unmask.law import output_law  # noqa: E402
+from unmask.evaluate.enumeration import output_law  # noqa: E402
+from unmask.information.curve import Curve  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Headed, Logits, Tempered  # noqa: E402
 from unmask.sample import Sampler, Stop  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy, Replay  # noqa: E402
+from unmask.sample.trace import GIVEN, OPEN, PADDED  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
-from unmask.trace import GIVEN, OPEN, PADDED  # noqa: E402
 
 TABLE = random_table(1)
 CONDITIONALS = Conditionals(TABLE.probabilities)
@@ -550,13 +550,13 @@ def test_a_size_of_ones_own_that_reveals_nothing_is_an_error():
 
 def test_bad_arguments_get_one_sentence():
     schedule = Schedule(size.Even(2), order.Random())
-    with pytest.raises(TypeError, match=r"Argument 'predictor' must be a mask predictor, not Linear. Wrap a model"):
+    with pytest.raises(ValueError, match=r"Argument 'predictor' must be a mask predictor, not Linear. Wrap a model"):
         Sampler(torch.nn.Linear(2, 2), schedule)
-    with pytest.raises(TypeError, match=r"Argument 'schedule' must be a Schedule, not Even\(steps=2\)"):
+    with pytest.raises(ValueError, match=r"Argument 'schedule' must be a Schedule, not Even\(steps=2\)"):
         Sampler(ExactPredictor(TABLE), schedule.size)
-    with pytest.raises(TypeError, match=r"Argument 'draw' must be a Draw, not 0.7"):
+    with pytest.raises(ValueError, match=r"Argument 'draw' must be a Draw, not 0.7"):
         Sampler(ExactPredictor(TABLE), schedule, 0.7)
-    with pytest.raises(TypeError, match=r"Argument 'end' must be an integer, not None"):
+    with pytest.raises(ValueError, match=r"Argument 'end' must be an integer, not None"):
         Stop(None, 0)
     sampler = Sampler(ExactPredictor(TABLE), Schedule(size.Even(2), order.Random()))
     start = torch.zeros((2, 4), dtype=torch.int64)
@@ -564,7 +564,7 @@ def test_bad_arguments_get_one_sentence():
         sampler.run(start.float(), rng=generator())
     with pytest.raises(ValueError, match="Argument 'start' must hold token ids from 0 to 1 where not masked"):
         sampler.run(start + 5, rng=generator())
-    with pytest.raises(TypeError, match="Argument 'start' must be a tensor of token ids or a shape"):
+    with pytest.raises(ValueError, match="Argument 'start' must be a tensor of token ids or a shape"):
         sampler.run([[0, 1]], rng=generator())
     with pytest.raises(ValueError, match="Argument 'batch' must be at least 0, not -1"):
         sampler.run((-1, 4), rng=generator())
@@ -576,7 +576,7 @@ def test_bad_arguments_get_one_sentence():
         sampler.run((2, 4), rng=[1, 2, 3])
     with pytest.raises(ValueError, match="Argument 'rng' must be at least 0, not -1"):
         sampler.run((1, 4), rng=[-1])
-    with pytest.raises(TypeError, match=r"Argument 'rng' must be a torch.Generator or a list of seeds, not 5"):
+    with pytest.raises(ValueError, match=r"Argument 'rng' must be a torch.Generator or a list of seeds, not 5"):
         sampler.run((1, 4), rng=5)
 
 

@@ -83,7 +83,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
     class Mine(size.Even):
         pass
 
-    with pytest.raises(TypeError, match=r"A Mine of your own cannot be saved; only the sizes and orders of unmask can"):
+    with pytest.raises(ValueError, match=r"A Mine of your own cannot be saved; only the sizes and orders of unmask can"):
         Schedule(Mine(3), order.Random()).save(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -95,7 +95,7 @@ def test_numbers_of_numpy_are_saved_as_plain_ones():
 
 
 def test_a_gauge_function_of_ones_own_is_refused():
-    with pytest.raises(TypeError, match=r"A gauge function of your own cannot be saved. Use gauge.Vector"):
+    with pytest.raises(ValueError, match=r"A gauge function of your own cannot be saved. Use gauge.Vector"):
         Schedule(size.Minimax(2, lambda length: gauge.tc(length)), order.Random()).to_json()
 
 
@@ -134,18 +134,18 @@ def test_wrong_kinds_are_type_errors():
             "Argument 'size' must be a size that looks at predictions, not Even(steps=2).",
         ),
     ]:
-        with pytest.raises(TypeError) as error:
+        with pytest.raises(ValueError) as error:
             Schedule.from_json(PLAIN | change)
         assert str(error.value) == sentence
-    with pytest.raises(TypeError, match=r"Argument 'size' must be a size of unmask.size, not 3"):
+    with pytest.raises(ValueError, match=r"Argument 'size' must be a size of unmask.size, not 3"):
         Schedule(3, order.Random())
-    with pytest.raises(TypeError, match=r"Argument 'order' must be an order of unmask.order, not 'random'"):
+    with pytest.raises(ValueError, match=r"Argument 'order' must be an order of unmask.order, not 'random'"):
         Schedule(size.Even(2), "random")
 
     class Neither(order.Order):
         pass
 
-    with pytest.raises(TypeError, match=r"Argument 'order' must be an order of unmask.order, not <"):
+    with pytest.raises(ValueError, match=r"Argument 'order' must be an order of unmask.order, not <"):
         Schedule(size.Even(2), Neither())
 
 

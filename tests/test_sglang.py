@@ -11,9 +11,9 @@ from importlib.metadata import entry_points  # noqa: E402
 from standins import adapter  # noqa: E402
 from toy import table_model  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.draw import Categorical, Greedy  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler, seeds_of  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, MASK, BLOCK = 6, 6, 8

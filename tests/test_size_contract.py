@@ -6,7 +6,7 @@ import pytest
 from families import FAMILIES
 from reference import law_moments
 from unmask import size
-from unmask.law import compositions
+from unmask.evaluate.enumeration import compositions
 
 CASES = [(1, 1), (2, 1), (2, 2), (5, 2), (6, 3), (7, 7), (8, 5), (9, 1)]
 
@@ -97,7 +97,7 @@ def test_more_steps_than_tokens_are_refused(family, steps):
 def test_steps_must_be_a_positive_integer(family):
     with pytest.raises(ValueError, match="Argument 'steps' must be at least 1, not 0"):
         family(0)
-    with pytest.raises(TypeError, match=r"Argument 'steps' must be an integer, not 2\.5"):
+    with pytest.raises(ValueError, match=r"Argument 'steps' must be an integer, not 2\.5"):
         family(2.5)
 
 

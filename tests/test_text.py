@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unmask.text import Alphabet, Bytes, Store, Tokenizer
+from unmask.models.text import Alphabet, Bytes, Store, Tokenizer
 
 
 def test_alphabets_and_bytes_round_trip():

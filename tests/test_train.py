@@ -5,14 +5,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask import nn, order, size  # noqa: E402
+from unmask import order, size  # noqa: E402
 from unmask.distribution import Markov, Table  # noqa: E402
-from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
-from unmask.objective import prediction_error  # noqa: E402
+from unmask.evaluate.enumeration import prediction_error  # noqa: E402
+from unmask.models import transformer as nn  # noqa: E402
+from unmask.models.text import Alphabet, Store  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
-from unmask.text import Alphabet, Store  # noqa: E402
 from unmask.train import Recipe, rate_share, train  # noqa: E402
-from unmask.update import Batch, Learner, Plain  # noqa: E402
+from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks  # noqa: E402
+from unmask.train.update import Batch, Learner, Plain  # noqa: E402
 
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma
 
-from unmask import check
+from unmask import _check as check
 from unmask.size.dependence import DTC, TC
 
 
@@ -45,7 +45,9 @@ def tc_factor(length: int, steps: int) -> float:
     """
     steps, length = check.steps_and_length(steps, length)
     if steps < 2:
-        raise ValueError("Theorem 1 holds from 2 steps on. With 1 step the expected KL is TC itself.")
+        raise check.InputError(
+            "", "Theorem 1 holds from 2 steps on", remedy="With 1 step the expected KL is TC itself."
+        )
     h = harmonic(length - steps + 1)
     return (h - 1) / (steps + h - 2)
 
@@ -55,9 +57,10 @@ def dtc_factor(length: int, steps: int) -> float:
     steps, length = check.steps_and_length(steps, length)
     h = harmonic(length - 1)
     if steps <= h:
-        raise ValueError(
-            f"Theorem 2 holds for more than H_(L-1) = {h:.4g} steps at length {length}, not for {steps}. "
-            "Take more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length)."
+        raise check.InputError(
+            "",
+            f"Theorem 2 holds for more than H_(L-1) = {h:.4g} steps at length {length}, not for {steps}",
+            remedy="Take more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
         )
     return h / (steps - h)
 

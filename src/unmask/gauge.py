@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
+from unmask import _check as check
 
 
 def tc(length: int) -> NDArray[np.float64]:
@@ -60,9 +60,8 @@ class Vector:
 
     def __call__(self, length: int) -> NDArray[np.float64]:
         if length != self.values.size + 1:
-            raise ValueError(
-                f"Argument 'length' must be {self.values.size + 1} for a gauge of {self.values.size} numbers, "
-                f"not {length}."
+            raise check.InputError(
+                "length", f"be {self.values.size + 1} for a gauge of {self.values.size} numbers", found=f"{length}"
             )
         return self.values
 
@@ -71,9 +70,7 @@ def positive(values: ArrayLike) -> NDArray[np.float64]:
     """Return `values` as an array if they are positive finite numbers in one dimension."""
     array = check.numbers("values", values)
     if array.ndim != 1 or not np.all(np.isfinite(array)) or np.any(array <= 0):
-        raise ValueError(
-            "Argument 'values' must be a list of positive finite numbers, one for each rank from 1 to L-1."
-        )
+        raise check.InputError("values", "be a list of positive finite numbers, one for each rank from 1 to L-1")
     return array
 
 
@@ -86,6 +83,6 @@ def guarantee(overhang: ArrayLike, gauge: ArrayLike) -> float:
     """
     counts, allowed = check.numbers("overhang", overhang), check.numbers("gauge", gauge)
     if counts.shape != allowed.shape:
-        raise ValueError(f"Argument 'gauge' must have the shape of 'overhang', {counts.shape}, not {allowed.shape}.")
+        raise check.InputError("gauge", f"have the shape of 'overhang', {counts.shape}", found=f"{allowed.shape}")
     ratios = counts / allowed
     return float(ratios.max(initial=0.0))

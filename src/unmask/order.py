@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import check
+from unmask import _check as check
 
 Positions = NDArray[np.int64]
 
@@ -115,8 +115,8 @@ class SpreadGrid(BlindOrder):
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
         if length != self.height * self.width:
-            raise ValueError(
-                f"Argument 'length' must be {self.height} x {self.width} = {self.height * self.width}, not {length}."
+            raise check.InputError(
+                "length", f"be {self.height} x {self.width} = {self.height * self.width}", found=f"{length}"
             )
         row, column = np.divmod(_quarters(self.height, self.width), self.width)
         row = (row + rng.integers(self.height)) % self.height
@@ -179,10 +179,10 @@ class Periodic(BlindOrder):
 
     def __init__(self, residues: Sequence[int]):
         if not isinstance(residues, Sequence):
-            raise TypeError(f"Argument 'residues' must be a list of integers, not {residues!r}.")
+            raise check.InputError("residues", "be a list of integers", found=check.shown(residues))
         values = tuple(check.integer("residues", value, least=0) for value in residues)
         if sorted(values) != list(range(len(values))) or not values:
-            raise ValueError(f"Argument 'residues' must hold 0 to {len(values) - 1}, each once, not {list(values)}.")
+            raise check.InputError("residues", f"hold 0 to {len(values) - 1}, each once", found=f"{list(values)}")
         object.__setattr__(self, "residues", values)
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
@@ -256,7 +256,7 @@ class Blocks(Order):
     def __post_init__(self):
         check.integer("length", self.length, least=1)
         if not isinstance(self.order, BlindOrder | ReactiveOrder):
-            raise TypeError(f"Argument 'order' must be an order other than Blocks, not {self.order!r}.")
+            raise check.InputError("order", "be an order other than Blocks", found=check.shown(self.order))
 
     def blocks(self, positions: Positions) -> list[Positions]:
         if positions.size == 0:

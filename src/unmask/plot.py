@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unmask import reproduce
+from unmask import paper as reproduce
 
 # One colour per role, distinguishable in print and by colour-blind readers (Okabe & Ito).
 _SCHEME, _BOUND, _CEIL, _OFFSET = "#0072B2", "#555555", "#D55E00", "#009E73"

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import check, gauge, order, size
-from unmask.atomic import replacing
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask import gauge, order, size
+from unmask._atomic import replacing
+from unmask.information.curve import Curve
 
 SCHEMA = 1
 
@@ -62,9 +63,9 @@ class Schedule:
 
     def __post_init__(self):
         if not isinstance(self.size, size.Blind | size.Reactive):
-            raise TypeError(f"Argument 'size' must be a size of unmask.size, not {self.size!r}.")
+            raise check.InputError("size", "be a size of unmask.size", found=check.shown(self.size))
         if not isinstance(self.order, order.BlindOrder | order.ReactiveOrder | order.Blocks):
-            raise TypeError(f"Argument 'order' must be an order of unmask.order, not {self.order!r}.")
+            raise check.InputError("order", "be an order of unmask.order", found=check.shown(self.order))
 
     @property
     def within(self) -> Within:
@@ -85,8 +86,8 @@ class Schedule:
         """The schedule that `to_json` described."""
         data = _object(data, "schedule", {"schema", "size", "order"})
         if type(data["schema"]) is not int or data["schema"] != SCHEMA:
-            raise ValueError(
-                f"Argument 'schema' must be {SCHEMA}, not {data['schema']!r}. The file is of another version."
+            raise check.InputError(
+                "schema", f"be {SCHEMA}", found=check.shown(data["schema"]), remedy="The file is of another version."
             )
         return cls(decode(data["size"], "size", SIZES), decode(data["order"], "order", ORDERS))
 
@@ -101,7 +102,7 @@ class Schedule:
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         except (ValueError, RecursionError):  # not text, not JSON, or nothing that a schedule would hold
-            raise ValueError(f"Argument 'path' must name a JSON file, which {path} is not.") from None
+            raise check.InputError("path", "name a JSON file", detail=f"which {path} is not") from None
         return cls.from_json(data)
 
 
@@ -109,8 +110,8 @@ def encode(thing: Any, names: dict[str, type]) -> dict[str, Any]:
     """A size or an order as a dictionary of plain values."""
     name = next((name for name, kind in names.items() if type(thing) is kind), None)
     if name is None:
-        raise TypeError(
-            f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can."
+        raise check.InputError(
+            "", f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can"
         )
     return {"name": name, **{part: _plain(getattr(thing, part)) for part in _saved(type(thing))}}
 
@@ -131,7 +132,9 @@ def _plain(value: Any) -> Any:
     if callable(value):
         name = next((name for name, kind in GAUGES.items() if kind is value), None)
         if name is None:
-            raise TypeError("A gauge function of your own cannot be saved. Use gauge.Vector with its values.")
+            raise check.InputError(
+                "", "A gauge function of your own cannot be saved", remedy="Use gauge.Vector with its values."
+            )
         return name
     return value
 
@@ -139,7 +142,7 @@ def _plain(value: Any) -> Any:
 def decode(data: object, role: str, names: dict[str, type]) -> Any:
     """The size or order that `encode` described."""
     if not isinstance(data, dict) or "name" not in data:
-        raise ValueError(f"Argument '{role}' must be an object with a name, not {data!r}.")
+        raise check.InputError(role, "be an object with a name", found=check.shown(data))
     kind = names[check.known(role, data["name"], names)]
     wanted = _saved(kind)
     data = _object(data, f"{role} {data['name']}", {"name", *wanted})
@@ -153,11 +156,13 @@ def _saved(kind: type) -> list[str]:
 
 def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise ValueError(f"The {role} must be a JSON object, not {type(data).__name__}.")
+        raise check.InputError("", f"The {role} must be a JSON object, not {type(data).__name__}")
     if unknown := sorted(set(data) - wanted):
-        raise ValueError(f"The {role} must not have the field '{unknown[0]}'. It has {', '.join(sorted(wanted))}.")
+        raise check.InputError(
+            "", f"The {role} must not have the field '{unknown[0]}'", remedy=f"It has {', '.join(sorted(wanted))}."
+        )
     if missing := sorted(wanted - set(data)):
-        raise ValueError(f"The {role} must have the field '{missing[0]}'.")
+        raise check.InputError("", f"The {role} must have the field '{missing[0]}'")
     return data
 
 
@@ -171,7 +176,7 @@ def _numbers(name: str, value: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"Argument '{name}' must be a list of numbers.") from None
+        raise check.InputError(name, "be a list of numbers") from None
 
 
 def _unchanged(value: Any) -> Any:

@@ -13,11 +13,11 @@ Without a `generator` seeds are drawn from torch's own, as everywhere in diffuse
 from dataclasses import dataclass
 from typing import Any
 
-from unmask import check
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import Hosted, draw_for, missing
-from unmask.backend import Tensor, torch
-from unmask.draw import Draw, Greedy
 from unmask.sample import State
+from unmask.sample.draw import Draw, Greedy
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
 
@@ -115,8 +115,8 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
             unused: Other options of the pipeline.
         """
         if mask_token_id is None:
-            raise ValueError(
-                "Argument 'mask_token_id' must be a token id, not None. Models without a mask have no order."
+            raise check.InputError(
+                "mask_token_id", "be a token id", found="None", remedy="Models without a mask have no order."
             )
         hosted = Hosted(self.schedule, mask_token_id, _draw(sampling_method, temperature, top_p, top_k))
         if int(timestep) == 0 or self._state is None or self._state.tokens.shape != sample.shape:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from unmask import check
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import draw_for, missing
-from unmask.backend import Tensor, torch
 from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
 from unmask.sample import Sampler, State, Step
 from unmask.schedule import Schedule
@@ -84,14 +84,14 @@ class UnmaskSampler(BaseSampler):
 
     def _tensors(self, inputs: list[Any]) -> list[Tensor]:
         if not inputs:
-            raise ValueError("Argument 'inputs' must hold at least one sequence.")
+            raise check.InputError("inputs", "hold at least one sequence")
         return [torch.as_tensor(row, dtype=torch.int64, device=self.model.device) for row in inputs]
 
     def _fill(self, rows: list[Tensor], starts: list[int], config: UnmaskSamplerConfig) -> Any:
         """Fill the masks of each row from its start on."""
         if config.schedule is None or config.rng is None:
             name = "schedule" if config.schedule is None else "rng"
-            raise ValueError(f"Argument '{name}' must be given in the configuration.")
+            raise check.InputError(name, "be given in the configuration")
         lengths = torch.tensor([row.shape[0] for row in rows], device=self.model.device)
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.eos_token_id)
         place = torch.arange(tokens.shape[1], device=tokens.device)

@@ -12,11 +12,11 @@ algorithm, temperature and top-p decide nothing.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from unmask import check
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import Hosted
-from unmask.backend import Tensor, torch
-from unmask.draw import Categorical, Draw
 from unmask.sample import State
+from unmask.sample.draw import Categorical, Draw
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
 
@@ -56,9 +56,7 @@ class TokensHook:
             self._tokens, self._state = x.clone(), None
             return x
         if self._tokens is None:
-            raise ValueError(
-                "Argument 'step' must be None at the first call: the engine shows the tokens before it starts."
-            )
+            raise check.InputError("step", "be None at the first call: the engine shows the tokens before it starts")
         if self._state is None:
             self._state = self._hosted.begin(self._tokens, vocab=logits.shape[-1], rng=self.rng)
         reveal = self._hosted.step(self._state, self._tokens, logits)

@@ -24,14 +24,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import check, models
+from unmask import _check as check
+from unmask import models
+from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import draw_for, missing
-from unmask.backend import Tensor, torch
 from unmask.cli.model import device_named, read_schedule
 from unmask.cli.names import SIZES
 from unmask.cli.schedules import REACTIVE, build
-from unmask.draw import Draw, Greedy, Replay
 from unmask.sample import Sampler
+from unmask.sample.draw import Draw, Greedy, Replay
 from unmask.schedule import Schedule
 
 try:
@@ -112,8 +113,8 @@ class UnmaskLM(LM):
         for request, seed in zip(requests, seeds, strict=True):
             context, continuation = self._split(*request.args)
             if len(continuation) > self.model.length:
-                raise ValueError(
-                    f"Argument 'continuation' must have at most {self.model.length} tokens, not {len(continuation)}."
+                raise check.InputError(
+                    "continuation", f"have at most {self.model.length} tokens", found=f"{len(continuation)}"
                 )
             rows.append(self._row(context, continuation, seed))
         answers = self._scores(rows, disable_tqdm)
@@ -259,7 +260,7 @@ def _schedule(
         return build(order or "comb", size, min(16, length) if steps is None else steps, length).schedule
     words = {"steps": steps, "order": order, "size": size}
     if named := [name for name, value in words.items() if value is not None]:
-        raise ValueError(f"Argument 'schedule' must not go with '{named[0]}'. Give the schedule or its parts.")
+        raise check.InputError("schedule", f"not go with '{named[0]}'", remedy="Give the schedule or its parts.")
     return given if isinstance(given, Schedule) else read_schedule(Path(given))
 
 

@@ -9,11 +9,11 @@ their neighbours, positions are chosen before tokens are drawn.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from unmask import check
-from unmask.backend import Tensor, torch
-from unmask.draw import Categorical, Draw, Greedy, TopK, TopP
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.predict import Logits
 from unmask.sample import Sampler, State
+from unmask.sample.draw import Categorical, Draw, Greedy, TopK, TopP
 from unmask.schedule import Schedule
 
 
@@ -59,7 +59,7 @@ class Hosted:
     def __post_init__(self):
         check.integer("mask", self.mask, least=0)
         if not isinstance(self.schedule, Schedule):
-            raise TypeError(f"Argument 'schedule' must be a Schedule, not {self.schedule!r}.")
+            raise check.InputError("schedule", "be a Schedule", found=check.shown(self.schedule))
 
     def begin(
         self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: torch.Generator | Sequence[int]
@@ -111,7 +111,7 @@ def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | Non
     if temperature == 0:
         return Greedy()
     if top_p is not None and top_k is not None:
-        raise ValueError("Argument 'top_p' must not go with 'top_k'. Give one of them.")
+        raise check.InputError("top_p", "not go with 'top_k'", remedy="Give one of them.")
     if top_p is not None and top_p < 1:
         return TopP(top_p, temperature)
     if top_k is not None and top_k > 0:

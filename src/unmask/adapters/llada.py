@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from unmask import check
-from unmask.backend import Tensor, torch
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.sample import seeds_of
 from unmask.size.base import Blind, Planned
 from unmask.size.reactive import Reactive
@@ -47,9 +47,10 @@ def transfer_counts(
         [[3, 3, 2, 2]]
     """
     if mask_index.ndim != 2 or mask_index.dtype != torch.bool:
-        raise ValueError(
-            f"Argument 'mask_index' must hold booleans of shape (batch, length), "
-            f"not {mask_index.dtype} of shape {tuple(mask_index.shape)}."
+        raise check.InputError(
+            "mask_index",
+            "hold booleans of shape (batch, length)",
+            found=f"{mask_index.dtype} of shape {tuple(mask_index.shape)}",
         )
     steps = check.integer("steps", steps, least=1)
     # A rule that looks at predictions takes other numbers than steps, and would complain about that.
@@ -57,15 +58,15 @@ def transfer_counts(
     if callable(size) and not isinstance(size, Blind) and not (isinstance(size, type) and issubclass(size, Reactive)):
         design = size(steps)
     if not isinstance(design, Blind):
-        raise TypeError(
-            f"Argument 'size' must make sizes that do not look at predictions from a number of steps, not {design!r}."
+        raise check.InputError(
+            "size", "make sizes that do not look at predictions from a number of steps", found=check.shown(design)
         )
     if design.steps > steps:
-        raise ValueError(f"Argument 'size' must take at most {steps} steps, not {design.steps}.")
+        raise check.InputError("size", f"take at most {steps} steps", found=f"{design.steps}")
     counts = mask_index.sum(dim=1).tolist()
     if generator is None and not isinstance(design, Planned):
-        raise ValueError(
-            f"Argument 'generator' must be a torch.Generator, not None: {type(design).__name__} draws its sizes."
+        raise check.InputError(
+            "generator", "be a torch.Generator", found=f"None: {type(design).__name__} draws its sizes"
         )
     seeds = [0] * len(counts) if generator is None else seeds_of(generator, len(counts))
     table = np.zeros((len(counts), steps), dtype=np.int64)

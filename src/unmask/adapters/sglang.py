@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unmask import check
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import Hosted, draw_for, missing
-from unmask.backend import Tensor, torch
 from unmask.sample import State, seeds_of
 from unmask.schedule import Schedule
 
@@ -98,12 +98,10 @@ def register() -> None:
 def schedule_of(given: Any) -> Schedule:
     """The schedule of a configuration: an object, or the name of a file."""
     if given is None:
-        raise ValueError(
-            "Argument 'schedule' must be given in the algorithm's configuration: an object, or a file name."
-        )
+        raise check.InputError("schedule", "be given in the algorithm's configuration: an object, or a file name")
     if isinstance(given, str):
         if not Path(given).is_file():
-            raise ValueError(f"Argument 'schedule' must name a file to read, which '{given}' is not.")
+            raise check.InputError("schedule", "name a file to read", detail=f"which '{given}' is not")
         return Schedule.load(given)
     return Schedule.from_json(given)
 

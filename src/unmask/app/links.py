@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from unmask import check
+from unmask import _check as check
 
 Parser = Callable[[str, str], Any]
 
@@ -27,7 +27,7 @@ def whole(*, least: int = -check.EXACT, most: int = check.EXACT) -> Parser:
         try:
             number = int(text[:40])
         except ValueError:
-            raise TypeError(f"Argument '{name}' must be an integer, not {text[:40]!r}.") from None
+            raise check.InputError(name, "be an integer", found=check.shown(text[:40])) from None
         return check.integer(name, number, least=least, most=most)
 
     return parse
@@ -46,7 +46,7 @@ def optional(parse: Parser) -> Parser:
 def words(name: str, text: str) -> str:
     """Any text of a link."""
     if len(text) > _LETTERS:
-        raise ValueError(f"Argument '{name}' must have at most {_LETTERS} letters in a link, not {len(text)}.")
+        raise check.InputError(name, f"have at most {_LETTERS} letters in a link", found=f"{len(text)}")
     return text
 
 
@@ -61,7 +61,7 @@ def some_of(names: Sequence[str]) -> Parser:
     def parse(name: str, text: str) -> list[str]:
         found = [check.known(name, word[:40], names) for word in text.split(",") if word]
         if not found:
-            raise ValueError(f"Argument '{name}' must name one schedule at least.")
+            raise check.InputError(name, "name one schedule at least")
         return found
 
     return parse

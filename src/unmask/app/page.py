@@ -16,8 +16,10 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import gradio as gr
 from gradio.themes import Default
 
+from unmask import _check as check
 from unmask import models
-from unmask.app import laws, links
+from unmask.app import links
+from unmask.app.data import schedules as laws
 from unmask.app.fields import QUIET
 from unmask.app.tabs import Tab, distributions, model, schedules, watch
 from unmask.calibrate import Calibration
@@ -106,7 +108,9 @@ def serve(page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: 
         _, address, _ = _launched(page, host, port, browser)
     except OSError:
         where = f"{host}:{port}" if port is not None else host
-        raise ValueError(f"Argument 'port' must be free to listen on, which {where} is not. Take another.") from None
+        raise check.InputError(
+            "port", "be free to listen on", detail=f"which {where} is not", remedy="Take another."
+        ) from None
     if wait:
         page.block_thread()
     return address
@@ -119,7 +123,7 @@ def _own(host: str) -> None:
         with socket.socket(family, kind, protocol) as trial:
             trial.bind(address)
     except (OSError, UnicodeError):
-        raise ValueError(f"Argument 'host' must be an address of this machine, which '{host}' is not.") from None
+        raise check.InputError("host", "be an address of this machine", detail=f"which '{host}' is not") from None
 
 
 def _launched(page: gr.Blocks, host: str, port: int | None, browser: bool) -> tuple[Any, str, str]:

@@ -5,13 +5,17 @@ from html import escape
 
 import numpy as np
 
-from unmask.app import chart, laws, measured, runs, tradeoffs
+from unmask.app import chart
 from unmask.app.chart import Chart, Line, spoken
+from unmask.app.data import distributions as tradeoffs
+from unmask.app.data import model as measured
+from unmask.app.data import schedules as laws
+from unmask.app.data import watch as runs
 from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
 from unmask.cli.output import ROUNDING, counted, number
 from unmask.cli.plan import MEASURES
+from unmask.sample.trace import GIVEN, OPEN
 from unmask.schedule import GAUGES
-from unmask.trace import GIVEN, OPEN
 
 _SPREAD = "After ± is the standard error that the estimated curve leaves."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding

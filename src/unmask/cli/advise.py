@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
+from unmask import _check as check
 from unmask import models
-from unmask.advise import Advice
-from unmask.advise import advise as find
-from unmask.calibrate import Calibration, Plan
+from unmask.calibrate import Calibration, Forecast
+from unmask.calibrate.advice import Advice
+from unmask.calibrate.advice import advise as find
 from unmask.cli import calibrate as measuring
 from unmask.cli import model as shared
 from unmask.cli import options, schedules
@@ -65,11 +66,13 @@ def advise(
     {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null means never.
     """
     if file is not None and text is not None:
-        raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE, not both.")
+        raise check.InputError(
+            "", "Say where the model was measured: either --calibration FILE or --text FILE, not both"
+        )
     if target is None and steps is None:
         raise click.UsageError("Say what is wanted: either --target BITS or --steps K.")
     if text is None and count is not None:
-        raise ValueError("Without --text there is no use for --texts. Leave it out.")
+        raise check.InputError("", "Without --text there is no use for --texts", remedy="Leave it out.")
     check_place("save", save)
     if file is not None:
         calibration = shared.read_calibration(file)
@@ -102,7 +105,7 @@ def advise(
 def _is_of(calibration: Calibration, file: Path, source: shared.Source, length: int | None) -> bool:
     """Whether the calibration is one of the model. Advice needs no model, so only one that was named must be right."""
     if length is not None and length != calibration.length:
-        raise ValueError(f"Argument 'length' must be that of the calibration, {calibration.length}, not {length}.")
+        raise check.InputError("length", f"be that of the calibration, {calibration.length}", found=f"{length}")
     model = source.load_for(None, calibration)
     if not source.chosen and calibration.model != model.fingerprint:
         return False
@@ -115,7 +118,7 @@ def _of(model: models.Model, text: Path | None, count: int | None, seed: int) ->
     if text is None:
         found = models.calibration_of(model)
         if found is None:
-            raise ValueError("Say where the model was measured: either --calibration FILE or --text FILE.")
+            raise check.InputError("", "Say where the model was measured: either --calibration FILE or --text FILE")
         return found
     tokens = shared.read_windows(model, text, count)
     kinds = {name: schedules.blind_named(name) for name in measuring.ORDERS}
@@ -128,7 +131,7 @@ def _bits(nats: float, length: int) -> float:
     return nats / length / math.log(2)
 
 
-def _sizes(plan: Plan, length: int) -> str:
+def _sizes(plan: Forecast, length: int) -> str:
     values = plan.sizes
     if values.tolist() == Even(values.size).sizes(length).tolist():
         whole = length % values.size == 0

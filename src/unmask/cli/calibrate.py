@@ -16,14 +16,15 @@ from click.core import ParameterSource
 from rich import box
 from rich.table import Table
 
-from unmask import check, models, order, size
-from unmask.backend import Tensor
+from unmask import _check as check
+from unmask import models, order, size
+from unmask._torch import Tensor
 from unmask.calibrate import Calibration, measure
+from unmask.calibrate.losses import Losses
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
 from unmask.cli.output import abbreviated, check_place, number, print_json, progress, terminal
 from unmask.engine import LOCAL, SHARD, Engine
-from unmask.losses import Losses
 
 ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 POINTS = 33
@@ -207,9 +208,10 @@ def _kept(output: Path, model: models.Model, tokens: Tensor, seed: int) -> Calib
     found = shared.read_calibration(output)
     shared.check_calibration(found, output, model, "Choose another --output for this one.")
     if (found.texts, found.source) != (fresh.texts, fresh.source):
-        raise ValueError(
-            f"The calibration '{output}' was made with other texts or another seed. Choose another --output, or give "
-            "the same --text, --texts and --seed to continue it."
+        raise check.InputError(
+            "",
+            f"The calibration '{output}' was made with other texts or another seed",
+            remedy="Choose another --output, or give the same --text, --texts and --seed to continue it.",
         )
     return found
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from unmask.atomic import replacing
+from unmask._atomic import replacing
 
 SHELLS = {
     "bash": 'eval "$(unmask completion bash)"    in ~/.bashrc',
@@ -97,7 +97,7 @@ def _shells() -> Iterator[str]:
 @click.argument("shell", type=Words(SHELLS), metavar="[bash|zsh|fish]")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    from unmask import check
+    from unmask import _check as check
 
     kind = get_completion_class(check.known("shell", shell, SHELLS))
     assert kind is not None

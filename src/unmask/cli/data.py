@@ -9,13 +9,14 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import check, size
+from unmask import _check as check
+from unmask import size
 from unmask.cli.names import build_distribution
 from unmask.cli.output import number
-from unmask.curve import Curve
 from unmask.distribution import CurveEstimate, Distribution, LinearCode, estimate_curve
-from unmask.distribution.estimate import average
-from unmask.files import read_curve
+from unmask.information.curve import Curve
+from unmask.information.estimate import average
+from unmask.information.files import read_curve
 
 _GROUPS = 50
 
@@ -67,8 +68,8 @@ def read(
     given = {key: value for key, value in parameters.items() if value is not None}
     if curve is not None:
         if distribution is not None:
-            raise ValueError(
-                "A curve and a distribution say the same thing twice. Leave out --curve or --distribution."
+            raise check.InputError(
+                "", "A curve and a distribution say the same thing twice", remedy="Leave out --curve or --distribution."
             )
         _no_use("With --curve", given, {"--estimate-curve": estimate_curve is not None})
         return _from_file(curve, length, monotone)
@@ -155,7 +156,7 @@ def required_length(length: int | None) -> int:
 def _no_use(where: str, given: Mapping[str, object], flags: Mapping[str, bool]) -> None:
     idle = [f"--{name}" for name in given] + [flag for flag, present in flags.items() if present]
     if idle:
-        raise ValueError(f"{where} there is no use for {' and '.join(idle)}. Leave it out.")
+        raise check.InputError("", f"{where} there is no use for {' and '.join(idle)}", remedy="Leave it out.")
 
 
 def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
@@ -173,9 +174,4 @@ def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
 
 
 def _exact(law: Distribution) -> Curve:
-    try:
-        return law.curve()
-    except ValueError as error:
-        # The library's way out is a function; here it is an option.
-        reason, found, _ = str(error).partition("`estimate_curve")
-        raise ValueError(f"{reason}With --estimate-curve DRAWS it is estimated." if found else reason) from None
+    return law.curve()

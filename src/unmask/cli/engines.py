@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from unmask import check
+from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.completion import Words
 from unmask.engine import LOCAL, Engine, Ray
@@ -39,11 +39,13 @@ def engine_named(name: str, workers: int | None, address: str | None, device: st
     """
     if check.known("engine", name, NAMES) == "ray":
         if ":" in device:
-            raise ValueError(f"With --engine ray every worker has a GPU of its own. Take --device cuda, not {device}.")
+            raise check.InputError(
+                "", "With --engine ray every worker has a GPU of its own", remedy=f"Take --device cuda, not {device}."
+            )
         return Ray(workers, address, gpu=device == "cuda")
     for option, value in (("workers", workers), ("address", address)):
         if value is not None:
-            raise ValueError(f"Argument '{option}' goes with --engine ray. Give both or neither.")
+            raise check.InputError("", f"Argument '{option}' goes with --engine ray", remedy="Give both or neither.")
     return LOCAL
 
 

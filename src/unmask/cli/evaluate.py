@@ -11,10 +11,10 @@ from rich import box
 from rich.table import Table
 
 from unmask import models, plot
-from unmask.advise import forecast
-from unmask.atomic import replacing
-from unmask.backend import Tensor, torch
+from unmask._atomic import replacing
+from unmask._torch import Tensor, torch
 from unmask.calibrate import Calibration
+from unmask.calibrate.advice import forecast
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
 from unmask.cli.output import check_place, counted, print_json, progress, terminal
@@ -22,7 +22,7 @@ from unmask.cli.rows import check_rows, write_rows
 from unmask.engine import SHARD, Engine
 from unmask.evaluate import Estimate
 from unmask.evaluate.levels import random_order
-from unmask.evaluate.texts import replays
+from unmask.evaluate.likelihood import replays
 
 _POINTS = 32
 _COLUMNS = (

@@ -9,7 +9,8 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from unmask import check, evaluate, size
+from unmask import _check as check
+from unmask import evaluate, size
 from unmask.cli import data, engines, options
 from unmask.cli.names import size_family
 from unmask.cli.output import ROUNDING, number, print_json, progress, terminal
@@ -84,7 +85,7 @@ def expect(
     rng = np.random.default_rng(seed)
     known = data.read(length, distribution, curve, monotone, estimate_curve, parameters, rng=rng)
     if known is None:
-        raise ValueError("Say what the data are: --distribution with its options, or --curve FILE.")
+        raise check.InputError("", "Say what the data are: --distribution with its options, or --curve FILE")
     loss = known.curve
     if draws is not None:
         check.integer("draws", draws, least=2)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from unmask import check, models
+from unmask import _check as check
+from unmask import models
 from unmask.cli import model as shared
 from unmask.cli import options
 from unmask.cli.output import terminal

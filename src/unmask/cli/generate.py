@@ -10,20 +10,21 @@ import click
 import numpy as np
 from rich.live import Live
 
-from unmask import check, models
-from unmask.backend import Tensor, torch
+from unmask import _check as check
+from unmask import models
+from unmask._torch import Tensor, torch
 from unmask.cli import engines, options, schedules
 from unmask.cli import model as shared
 from unmask.cli.names import CURVE_SIZES
 from unmask.cli.output import print_json, progress, terminal
 from unmask.cli.rows import check_rows, write_rows
 from unmask.cli.watch import frames
-from unmask.draw import Categorical, Draw, Greedy, TopP
 from unmask.engine import SHARD
 from unmask.sample import Sampler, State, Step
+from unmask.sample.draw import Categorical, Draw, Greedy, TopP
+from unmask.sample.trace import Trace
 from unmask.schedule import Schedule
 from unmask.size import Explicit
-from unmask.trace import Trace
 
 _STEPS = 16
 _ANSWER = 128  # tokens of an answer, where nobody says how many
@@ -101,17 +102,22 @@ def generate(
     check.integer("count", count, least=1)
     draw = _draw(temperature, top_p)
     if file is not None and (order_name or size_name or steps is not None):
-        raise ValueError("A schedule file says order, sizes and steps. Leave out --order, --size and --steps.")
+        raise check.InputError(
+            "", "A schedule file says order, sizes and steps", remedy="Leave out --order, --size and --steps."
+        )
     if steps is not None and size_name is not None and ":" in size_name:
-        raise ValueError(f"Size '{size_name}' decides the number of steps itself. Leave out --steps.")
+        raise check.InputError(
+            "", f"Size '{size_name}' decides the number of steps itself", remedy="Leave out --steps."
+        )
     if size_name in CURVE_SIZES:
-        raise ValueError(
-            f"Size '{size_name}' is made for a measured model. Run `unmask advise --calibration FILE --steps K --save "
-            "schedule.json`, and give --schedule schedule.json."
+        raise check.InputError(
+            "",
+            f"Size '{size_name}' is made for a measured model",
+            remedy="Run `unmask advise --calibration FILE --steps K --save schedule.json`, and give --schedule schedule.json.",
         )
     check_rows(output, (".jsonl", ".parquet"))
     if watch and engine_name == "ray":
-        raise ValueError("With --engine ray there is nothing to watch. Leave out --watch.")
+        raise check.InputError("", "With --engine ray there is nothing to watch", remedy="Leave out --watch.")
     engine = engines.engine_named(engine_name, workers, address, source.place)
     schedule = None if file is None else shared.read_schedule(file)
     model = source.load()
@@ -191,21 +197,23 @@ def _check_sum(schedule: Schedule, file: Path, start: Tensor, model: models.Mode
     """Refuse sizes that were made for another number of tokens, before anything is run."""
     masked = int((start == model.predictor.mask).sum())
     if isinstance(schedule.size, Explicit) and (made := sum(schedule.size.values)) != masked:
-        raise ValueError(
-            f"Argument 'schedule' must be for the {masked} tokens to fill, and '{file}' is for {made}. "
-            f"Give the --model it was made for, or --length {made}."
+        raise check.InputError(
+            "schedule",
+            f"be for the {masked} tokens to fill",
+            detail=f"and '{file}' is for {made}",
+            remedy=f"Give the --model it was made for, or --length {made}.",
         )
 
 
 def _draw(temperature: float, top_p: float | None) -> Draw:
     if check.real("temperature", temperature, least=0.0) == 0.0:
         if top_p is not None:
-            raise ValueError("At temperature 0 there is no use for --top-p. Leave it out.")
+            raise check.InputError("", "At temperature 0 there is no use for --top-p", remedy="Leave it out.")
         return Greedy()
     if top_p is None:
         return Categorical(temperature)
     if not 0 < top_p <= 1:
-        raise ValueError(f"Argument 'top-p' must be greater than 0 and at most 1, not {top_p:g}.")
+        raise check.InputError("top-p", "be greater than 0 and at most 1", found=f"{top_p:g}")
     return TopP(top_p, temperature)
 
 
@@ -223,22 +231,24 @@ def start_of(model: models.Model, prompt: str | None, length: int | None, chat: 
         tokens = model.codec.chat(prompt)
         answer = length or _ANSWER
         if len(tokens) + answer > model.length:
-            raise ValueError(
-                f"Argument 'length' must be at most {model.length - len(tokens)}, not {answer}: so many tokens are "
-                f"left of the model's {model.length} after a prompt of {len(tokens)}."
+            raise check.InputError(
+                "length",
+                f"be at most {model.length - len(tokens)}",
+                found=f"{answer}: so many tokens are left of the model's {model.length} after a prompt of {len(tokens)}",
             )
         return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
     tokens = model.codec.prompt(prompt or "", mask)
     if len(tokens) > model.length:
-        raise ValueError(f"Argument 'prompt' must have at most {model.length} tokens, not {len(tokens)}.")
+        raise check.InputError("prompt", f"have at most {model.length} tokens", found=f"{len(tokens)}")
     if prompt is not None and length is not None and len(tokens) > length:
-        raise ValueError(f"Argument 'length' must be at least that of the prompt, {len(tokens)}, not {length}.")
+        raise check.InputError("length", f"be at least that of the prompt, {len(tokens)}", found=f"{length}")
     wanted = length or (model.cut().length if prompt is None else len(tokens))
     tokens += [mask] * (wanted - len(tokens))
     if mask not in tokens:
-        raise ValueError(
-            "Argument 'prompt' must have something to fill, written as '_' or as the model's own mask token. "
-            "Or give a --length beyond it."
+        raise check.InputError(
+            "prompt",
+            "have something to fill, written as '_' or as the model's own mask token",
+            remedy="Or give a --length beyond it.",
         )
     return torch.tensor([tokens], device=model.device), 0
 

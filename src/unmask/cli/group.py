@@ -49,7 +49,7 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not ctx.resilient_parsing:
-            from unmask import check
+            from unmask import _check as check
 
             check.known("command", args[0], self.summaries)
         return super().resolve_command(ctx, args)

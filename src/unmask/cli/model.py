@@ -11,13 +11,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from unmask import check, models
-from unmask.backend import Tensor, torch
+from unmask import _check as check
+from unmask import models
+from unmask._torch import Tensor, torch
 from unmask.calibrate import Calibration
 from unmask.cli import options
 from unmask.cli.completion import Words
+from unmask.models.text import Alphabet, Codec, Store
 from unmask.schedule import Schedule
-from unmask.text import Alphabet, Codec, Store
 
 _NAME = click.option(
     "--model", "model_name", type=Words([models.BUILTIN], files=True), default=models.BUILTIN, show_default=True,
@@ -114,11 +115,11 @@ def device_named(word: str) -> torch.device:
     try:
         found = torch.device(word)
     except RuntimeError:
-        raise ValueError(f"Argument 'device' must be auto, cpu or cuda, not '{word}'.") from None
+        raise check.InputError("device", "be auto, cpu or cuda", found=check.shown(str(word))) from None
     if found.type not in ("cpu", "cuda"):
-        raise ValueError(f"Argument 'device' must be auto, cpu or cuda, not '{word}'.")
+        raise check.InputError("device", "be auto, cpu or cuda", found=check.shown(str(word)))
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"Argument 'device' must be there, and this machine has no '{word}'. Take cpu.")
+        raise check.InputError("device", "be there", detail=f"and this machine has no '{word}'", remedy="Take cpu.")
     return found
 
 
@@ -128,9 +129,9 @@ def read_text(path: Path, codec: Codec | None = None) -> str:
         text = path.read_bytes().decode()
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise ValueError(f"Argument 'text' must name a file to read, not '{path}': {reason}.") from None
+        raise check.InputError("text", "name a file to read", found=f"'{path}': {reason}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"Argument 'text' must be a file of UTF-8 text, which '{path}' is not.") from None
+        raise check.InputError("text", "be a file of UTF-8 text", detail=f"which '{path}' is not") from None
     if isinstance(codec, Alphabet) and "\n" not in codec.characters:
         text = text.removesuffix("\n").removesuffix("\r")
     return text
@@ -149,19 +150,19 @@ def read_windows(model: models.Model, path: Path, count: int | None) -> Tensor:
     try:
         store = Store.of(text, model.codec)
     except ValueError as error:
-        raise ValueError(f"{error}{_plainer(model.codec, path)}") from None
+        raise check.InputError("", f"{error}{_plainer(model.codec, path)}") from None
     most = len(store) // model.length
     if count is not None:
         check.integer("texts", count, least=2)
     if most < 2:
-        raise ValueError(
-            f"Argument 'text' must have at least two sequences of {model.length} tokens, "
-            f"and '{path}' has {len(store)} tokens."
+        raise check.InputError(
+            "text",
+            f"have at least two sequences of {model.length} tokens",
+            detail=f"and '{path}' has {len(store)} tokens",
         )
     if count is not None and count > most:
-        raise ValueError(
-            f"Argument 'texts' must be at most {most}, not {count}: '{path}' has no more sequences of "
-            f"{model.length} tokens."
+        raise check.InputError(
+            "texts", f"be at most {most}", found=f"{count}: '{path}' has no more sequences of {model.length} tokens"
         )
     return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
 
@@ -173,14 +174,15 @@ def read_calibration(path: Path) -> Calibration:
             return Calibration.load(path)
     except ValueError:
         if _loads(Schedule, path):
-            raise ValueError(
-                f"Argument 'calibration' must name a calibration, and '{path}' is a schedule: "
-                "what `unmask calibrate` writes, not what `unmask advise` saves."
+            raise check.InputError(
+                "calibration",
+                f"name a calibration, and '{path}' is a schedule: what `unmask calibrate` writes",
+                found="what `unmask advise` saves",
             ) from None
         raise
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise ValueError(f"Argument 'calibration' must name a file to read, not '{path}': {reason}.") from None
+        raise check.InputError("calibration", "name a file to read", found=f"'{path}': {reason}") from None
 
 
 _REMEDY = "Give the --model that was measured, or run `unmask calibrate` for this one."
@@ -189,12 +191,13 @@ _REMEDY = "Give the --model that was measured, or run `unmask calibrate` for thi
 def check_calibration(found: Calibration, path: Path, model: models.Model, remedy: str = _REMEDY) -> None:
     """Refuse a calibration that was made for another model or length, with what to do about it."""
     if found.length != model.length:
-        raise ValueError(
-            f"The calibration '{path}' was made for sequences of {found.length} tokens, and this model has "
-            f"{model.length}. {remedy}"
+        raise check.InputError(
+            "",
+            f"The calibration '{path}' was made for sequences of {found.length} tokens, and this model has {model.length}",
+            remedy=f"{remedy}",
         )
     if found.model != model.fingerprint:
-        raise ValueError(f"The calibration '{path}' was made for another model. {remedy}")
+        raise check.InputError("", f"The calibration '{path}' was made for another model", remedy=f"{remedy}")
 
 
 def read_schedule(path: Path) -> Schedule:
@@ -204,13 +207,15 @@ def read_schedule(path: Path) -> Schedule:
             return Schedule.load(path)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise ValueError(f"Argument 'schedule' must name a file to read, not '{path}': {reason}.") from None
+        raise check.InputError("schedule", "name a file to read", found=f"'{path}': {reason}") from None
     except ValueError:
         if _loads(Calibration, path):
             advise = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05"
-            raise ValueError(
-                f"Argument 'schedule' must name a schedule, and '{path}' is a calibration. "
-                f"Run `{advise} --save schedule.json` to make one of it."
+            raise check.InputError(
+                "schedule",
+                "name a schedule",
+                detail=f"and '{path}' is a calibration",
+                remedy=f"Run `{advise} --save schedule.json` to make one of it.",
             ) from None
         raise
 

@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 
-from unmask import check, gauge, size
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask import gauge, size
 from unmask.distribution import Distribution, LatentParity, Markov, Mixture, Parity, ReedSolomon, latent_code
+from unmask.information.curve import Curve
 
 Family = Callable[[int], size.Blind]
 
@@ -50,8 +51,10 @@ def size_family(name: str, curve: Curve | None = None) -> Family:
     if check.known("size", name, ALL_SIZES) in SIZES:
         return SIZES[name]
     if curve is None:
-        raise ValueError(
-            f"Size '{name}' is made for a loss curve. Give one with --curve FILE, or name a --distribution."
+        raise check.InputError(
+            "",
+            f"Size '{name}' is made for a loss curve",
+            remedy="Give one with --curve FILE, or name a --distribution.",
         )
     return lambda steps: CURVE_SIZES[name](steps, curve)
 
@@ -78,7 +81,7 @@ class Recipe:
 def _coin(length: int, bias: float) -> Mixture:
     """A coin of bias `bias` or `1 − bias`, equally likely, tossed `length` times."""
     if not 0 <= check.real("bias", bias) <= 1:
-        raise ValueError(f"Argument 'bias' must be between 0 and 1, not {bias:g}.")
+        raise check.InputError("bias", "be between 0 and 1", found=f"{bias:g}")
     return Mixture([0.5, 0.5], [[1 - bias, bias], [bias, 1 - bias]], length=length)
 
 
@@ -134,10 +137,10 @@ def build_distribution(name: str, options: Mapping[str, object], *, rng: np.rand
     given = {option: value for option, value in options.items() if value is not None}
     missing = [option for option in recipe.needs if option not in given]
     if missing:
-        raise ValueError(f"Distribution '{name}' needs {_flags(missing)} as well.")
+        raise check.InputError("", f"Distribution '{name}' needs {_flags(missing)} as well")
     idle = [option for option in given if option not in recipe.needs + recipe.takes]
     if idle:
-        raise ValueError(f"Distribution '{name}' has no use for {_flags(idle)}. Leave it out.")
+        raise check.InputError("", f"Distribution '{name}' has no use for {_flags(idle)}", remedy="Leave it out.")
     return recipe.build(rng, **given)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from unmask import check
+from unmask import _check as check
 from unmask.cli.completion import Words
 from unmask.cli.names import ALL_SIZES, CURVE_SIZES, DISTRIBUTIONS, GAUGE_SIZE, SIZES
 
@@ -47,7 +47,7 @@ class Listed(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
         words = [word.strip() for word in str(value).split(",")]
         if not all(words):
-            raise ValueError(f"Argument '{_name(param)}' must be a list such as a,b,c without gaps, not '{value}'.")
+            raise check.InputError(_name(param), "be a list such as a,b,c without gaps", found=check.shown(str(value)))
         # Asking for the same thing twice gives it once.
         return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in words))
 
@@ -62,7 +62,7 @@ class _SizeName(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if "," in str(value) and param is not None and not isinstance(param.type, Listed):
-            raise ValueError(f"Argument 'size' must be one name here, not '{value}'.")
+            raise check.InputError("size", "be one name here", found=check.shown(str(value)))
         return check.known("size", value, self.words)
 
 

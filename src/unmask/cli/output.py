@@ -23,6 +23,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from unmask import _check as check
+
 ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -160,14 +162,14 @@ def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> No
     if path is None:
         return
     if path.is_dir():
-        raise ValueError(f"Argument '{option}' must be a file, not the folder '{path}'.")
+        raise check.InputError(option, "be a file", found=f"the folder '{path}'")
     if not path.parent.is_dir():
-        raise ValueError(f"Argument '{option}' must be in a folder that exists, which '{path.parent}' does not.")
+        raise check.InputError(option, "be in a folder that exists", detail=f"which '{path.parent}' does not")
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"Argument '{option}' must be in a folder to write to, which '{path.parent}' is not.")
+        raise check.InputError(option, "be in a folder to write to", detail=f"which '{path.parent}' is not")
     if kinds and path.suffix not in kinds:
         *others, last = kinds
-        raise ValueError(f"Argument '{option}' must end in {', '.join(others)} or {last}, not '{path.name}'.")
+        raise check.InputError(option, f"end in {', '.join(others)} or {last}", found=check.shown(str(path.name)))
 
 
 @contextmanager
@@ -184,10 +186,10 @@ def staged(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         stage = tempfile.TemporaryDirectory(prefix=".unmask-", dir=folder)
     except FileExistsError:
-        raise ValueError(f"Argument 'output' must be a folder, not the file '{folder}'.") from None
+        raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise ValueError(f"Argument 'output' must be a folder to write to, not '{folder}': {reason}.") from None
+        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
     complete = False
     try:
         with stage as name:

@@ -7,11 +7,12 @@ import click
 import numpy as np
 from rich.table import Table
 
+from unmask import _check as check
 from unmask import bounds, evaluate, gauge, size
 from unmask.cli import data, options
 from unmask.cli.names import GAUGE_SIZE, size_family
 from unmask.cli.output import abbreviated, counted, number, picture, print_json, terminal
-from unmask.files import read_gauge
+from unmask.information.files import read_gauge
 from unmask.schedule import GAUGES
 
 MEASURES = {"tc": "TC", "dtc": "DTC", "min": "min(TC, DTC)", "sum": "(TC + DTC)"}
@@ -131,12 +132,15 @@ def plan(
 def _name(name: str | None, measure: Path | None) -> str:
     if measure is not None:
         if name not in (None, GAUGE_SIZE):
-            raise ValueError(f"With --gauge the size is '{GAUGE_SIZE}', not '{name}'. Leave out one of the two.")
+            raise check.InputError(
+                "", f"With --gauge the size is '{GAUGE_SIZE}', not '{name}'", remedy="Leave out one of the two."
+            )
         return GAUGE_SIZE
     if name == GAUGE_SIZE:
-        raise ValueError(
-            f"Size '{GAUGE_SIZE}' is made for a gauge. Give one with --gauge FILE, or take minimax-tc, minimax-dtc, "
-            "minimax-min or minimax-sum."
+        raise check.InputError(
+            "",
+            f"Size '{GAUGE_SIZE}' is made for a gauge",
+            remedy="Give one with --gauge FILE, or take minimax-tc, minimax-dtc, minimax-min or minimax-sum.",
         )
     if name is None:
         raise click.UsageError("Missing option '--size'.")

@@ -12,8 +12,8 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from unmask import check, plot
-from unmask import reproduce as paper
+from unmask import _check as check
+from unmask import paper, plot
 from unmask.cli import options
 from unmask.cli.completion import Words
 from unmask.cli.output import number, print_json, progress, staged, terminal

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unmask.atomic import replacing
+from unmask._atomic import replacing
 from unmask.cli.output import check_place
 
 Row = dict[str, Any]

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from unmask import check, order, size
-from unmask.advise import measured_as
+from unmask import _check as check
+from unmask import order, size
 from unmask.calibrate import Calibration
+from unmask.calibrate.advice import measured_as
 from unmask.cli.names import CURVE_SIZES, SIZES
 from unmask.cli.options import Listed
 from unmask.schedule import Schedule
@@ -62,7 +63,7 @@ ORDER_LIST, SIZE_LIST = Listed(ORDER), Listed(SIZE)
 def order_named(name: str) -> order.BlindOrder | order.ReactiveOrder:
     """The order of that name; `comb-16` is a comb of 16 segments."""
     if not isinstance(name, str):
-        raise TypeError(f"Argument 'order' must be a name, not {name!r}.")
+        raise check.InputError("order", "be a name", found=check.shown(name))
     if comb := re.fullmatch(r"comb-([0-9]+)", name):
         return order.Comb(int(comb[1]))
     return ORDERS[check.known("order", name, ORDERS)]
@@ -77,7 +78,7 @@ def check_combs(names: Iterable[str], length: int) -> None:
     """Refuse combs with more segments than there are tokens."""
     for name in names:
         if not fits(order_named(name), length):
-            raise ValueError(f"Argument 'order' must be a comb of at most {length} segments, not '{name}'.")
+            raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(str(name)))
 
 
 def check_size(name: object, names: Iterable[str] = (*SIZES, *CURVE_SIZES)) -> None:
@@ -92,9 +93,10 @@ def blind_named(name: str) -> order.BlindOrder:
     """The order of that name, if it can be measured: it must not look at predictions."""
     found = order_named(name)
     if not isinstance(found, order.BlindOrder) or found == order.Comb():
-        raise ValueError(
-            f"Argument 'orders' must hold orders that can be measured once for all, not '{name}': "
-            "random, spread, left-to-right, dilated, and combs with their segments, such as comb-16."
+        raise check.InputError(
+            "orders",
+            f"hold orders that can be measured once for all, not '{name}': random, spread, left-to-right, dilated",
+            detail="and combs with their segments, such as comb-16",
         )
     return found
 
@@ -132,8 +134,10 @@ def build(order_name: str, size_name: str, steps: int, length: int, calibration:
     if size_name in SIZES:
         return Named(order_name, size_name, steps, Schedule(SIZES[size_name](steps), ranking))
     if calibration is None:
-        raise ValueError(
-            f"Size '{size_name}' is made for a measured model. Give --calibration FILE, as `unmask calibrate` writes."
+        raise check.InputError(
+            "",
+            f"Size '{size_name}' is made for a measured model",
+            remedy="Give --calibration FILE, as `unmask calibrate` writes.",
         )
     if size_name == "square-root":
         if calibration.random is None:
@@ -147,7 +151,9 @@ def build(order_name: str, size_name: str, steps: int, length: int, calibration:
 
 def _unmeasured(size_name: str, order_name: str, calibration: Calibration) -> ValueError:
     known = ", ".join(calibration.losses)
-    return ValueError(f"Size '{size_name}' needs the order '{order_name}' among those that were measured: {known}.")
+    return check.InputError(
+        "", f"Size '{size_name}' needs the order '{order_name}' among those that were measured: {known}"
+    )
 
 
 def table(

@@ -12,11 +12,12 @@ from rich import box
 from rich.progress import Progress
 from rich.table import Table
 
+from unmask import _check as check
 from unmask import bounds, evaluate, gauge, size
 from unmask.cli import data, options
 from unmask.cli.names import SIZES, Family, size_family
 from unmask.cli.output import number, print_json, progress, terminal
-from unmask.curve import Curve
+from unmask.information.curve import Curve
 
 _DEFAULT = ("tc", "dtc", "minimax-tc", "minimax-dtc", "minimax-min", "even", "cosine", "optimal")
 _LONG = 4096  # the table of optimal paths for every number of steps would grow beyond a gigabyte
@@ -73,17 +74,21 @@ def steps(
     )
     if known is None:
         if names:
-            raise ValueError("Without --distribution or --curve there is no use for --size. Leave it out.")
+            raise check.InputError(
+                "", "Without --distribution or --curve there is no use for --size", remedy="Leave it out."
+            )
         if tc is None and dtc is None:
-            raise ValueError(
-                "Say what is known of the data: --tc, --dtc, --distribution with its options, or --curve FILE."
+            raise check.InputError(
+                "", "Say what is known of the data: --tc, --dtc, --distribution with its options, or --curve FILE"
             )
         length = data.required_length(length)
     else:
         if tc is not None or dtc is not None:
             what = "--distribution" if curve is None else "--curve"
-            raise ValueError(
-                f"A distribution has its own TC and DTC, and so has a curve. Leave out --tc and --dtc, or {what}."
+            raise check.InputError(
+                "",
+                "A distribution has its own TC and DTC, and so has a curve",
+                remedy=f"Leave out --tc and --dtc, or {what}.",
             )
         length = known.curve.length
         tc, dtc = known.curve.total_correlation, known.curve.dual_total_correlation

@@ -15,18 +15,20 @@ from typing import Any
 import click
 from rich.progress import Progress as Bars
 
-from unmask import check, models, nn, order, size
-from unmask.atomic import replacing
-from unmask.backend import torch
+from unmask import _check as check
+from unmask import models, order, size
+from unmask._atomic import replacing
+from unmask._torch import torch
 from unmask.cli import model as shared
 from unmask.cli import options
 from unmask.cli.completion import Words
 from unmask.cli.output import print_json, progress, terminal
-from unmask.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.models import transformer as nn
+from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.schedule import Schedule
-from unmask.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.train import Progress, Recipe
 from unmask.train import train as fit
+from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
 
 _ABOUT = "about.json"
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
@@ -97,7 +99,7 @@ def train(
         check.real("minutes", minutes, least=0.0)
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
     if output.exists() and not output.is_dir():
-        raise ValueError(f"Argument 'output' must be a folder, not the file '{output}'.")
+        raise check.InputError("output", "be a folder", found=f"the file '{output}'")
     words = shared.read_text(text)
     codec = _codec(alphabet, words)
     check.integer("layers", layers, least=2)  # one that mixes positions, one that reads
@@ -106,7 +108,7 @@ def train(
     config = nn.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
     store = Store.of(words, codec)
     if len(store) < length:
-        raise ValueError(f"Argument 'text' must have at least one sequence of {length} tokens, not {len(store)}.")
+        raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
     with _processes(device_name) as (device, rank):
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         _claim(output, about, rank)
@@ -158,10 +160,12 @@ def _codec(word: str, text: str) -> Codec:
         return Bytes()
     if word == "chars":
         if not text:
-            raise ValueError("Argument 'text' must not be empty.")
+            raise check.InputError("text", "not be empty")
         return Alphabet("".join(sorted(set(text))))
     if not Path(word).is_file():
-        raise ValueError(f"Argument 'alphabet' must be chars, bytes or a tokenizer file, and '{word}' is none of them.")
+        raise check.InputError(
+            "alphabet", "be chars, bytes or a tokenizer file", detail=f"and '{word}' is none of them"
+        )
     return Tokenizer.load(word)
 
 
@@ -220,14 +224,18 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise ValueError(f"The file '{path}' is damaged. Remove the folder, or choose another.") from None
+            raise check.InputError(
+                "", f"The file '{path}' is damaged", remedy="Remove the folder, or choose another."
+            ) from None
         if kept != about:
-            raise ValueError(
-                f"Argument 'output' must be empty or hold the same run, but '{folder}' holds one on another text or "
-                "alphabet. Choose another folder."
+            raise check.InputError(
+                "output",
+                "be empty or hold the same run",
+                detail=f"but '{folder}' holds one on another text or alphabet",
+                remedy="Choose another folder.",
             )
     elif (folder / models.FILE).exists() or (folder / "checkpoint.pt").exists():
-        raise ValueError(f"Argument 'output' must not hold a model of another origin, which '{folder}' does.")
+        raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
     elif rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
@@ -278,19 +286,16 @@ def _fit(
     with progress() as bar:
         bar.disable = bar.disable or rank > 0
         watch = _Watch(bar, recipe.steps, warned=rank > 0 or minutes is not None)
-        try:
-            return fit(
-                config,
-                store,
-                recipe,
-                masks=masks,
-                folder=folder,
-                device=device,
-                every=every,
-                minutes=minutes,
-                stop=stop,
-                compile_model=compiled,
-                watch=watch,
-            )
-        except FloatingPointError as error:
-            raise ValueError(str(error)) from None
+        return fit(
+            config,
+            store,
+            recipe,
+            masks=masks,
+            folder=folder,
+            device=device,
+            every=every,
+            minutes=minutes,
+            stop=stop,
+            compile_model=compiled,
+            watch=watch,
+        )

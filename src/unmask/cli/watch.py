@@ -7,11 +7,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from unmask.models.text import Codec
 from unmask.sample import State, Step
+from unmask.sample.trace import GIVEN
 from unmask.schedule import Schedule
 from unmask.size import Blind
-from unmask.text import Codec
-from unmask.trace import GIVEN
 
 _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from unmask import advise, models, order, size
+from unmask import models, order, size
 from unmask.calibrate import Calibration
+from unmask.calibrate import advice as advise
 from unmask.cli.names import size_family
 from unmask.cli.watch import frames
 from unmask.sample import Sampler

@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask.information.curve import Curve
 
 
 class Distribution(ABC):
@@ -60,10 +60,10 @@ class Distribution(ABC):
     def _context(self, tokens: ArrayLike, masked: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         hidden = np.atleast_2d(check.array("masked", masked))
         if hidden.dtype != np.bool_:
-            raise TypeError(f"Argument 'masked' must hold booleans, not {hidden.dtype}.")
+            raise check.InputError("masked", "hold booleans", found=f"{hidden.dtype}")
         # Masked positions may hold anything (a mask id beyond the vocabulary, for one), so blank them first.
         given = np.atleast_2d(check.array("tokens", tokens))
         if given.shape != hidden.shape:
-            raise ValueError(f"Argument 'masked' must have the shape of 'tokens', {given.shape}, not {hidden.shape}.")
+            raise check.InputError("masked", f"have the shape of 'tokens', {given.shape}", found=f"{hidden.shape}")
         given = check.tokens("tokens", np.where(hidden, 0, given), length=self.length, vocab=self.vocab)
         return given, hidden

@@ -33,9 +33,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
 from unmask.distribution.base import Distribution
+from unmask.information.curve import Curve
 
 _MOST_ALPHABET = 2**31
 
@@ -165,13 +165,15 @@ class ReedSolomon(Separable):
         order = prime_power("alphabet", self.alphabet)
         length = check.integer("length", self.length, least=1)
         if length > order:
-            raise ValueError(
-                f"Argument 'length' must be at most the alphabet {order}, not {length}. "
-                "Each position needs its own field element."
+            raise check.InputError(
+                "length",
+                f"be at most the alphabet {order}",
+                found=f"{length}",
+                remedy="Each position needs its own field element.",
             )
         dimension = check.integer("dimension", self.dimension, least=1)
         if dimension > length:
-            raise ValueError(f"Argument 'dimension' must be at most the length {length}, not {dimension}.")
+            raise check.InputError("dimension", f"be at most the length {length}", found=f"{dimension}")
         for name, value in (
             ("length", length),
             ("dimension", dimension),
@@ -254,7 +256,7 @@ def prime_power(name: str, value: object) -> int:
     while rest % prime == 0:
         rest //= prime
     if rest != 1:
-        raise ValueError(f"Argument '{name}' must be a prime power, not {order}.")
+        raise check.InputError(name, "be a prime power", found=f"{order}")
     return order
 
 

@@ -29,10 +29,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
 from unmask.distribution.code import Code, Reading, galois_field, prime_power
-from unmask.distribution.estimate import CurveEstimate, average
+from unmask.information.curve import Curve
+from unmask.information.estimate import CurveEstimate, average
 
 _MOST_LENGTH = 22
 _MOST_CODEWORDS = 2**22
@@ -70,17 +70,19 @@ class LinearCode(Code):
         order = prime_power("alphabet", alphabet)
         matrix = check.array("generator", generator)
         if matrix.ndim != 2 or 0 in matrix.shape:
-            raise ValueError(f"Argument 'generator' must be a matrix, not an array of shape {matrix.shape}.")
+            raise check.InputError("generator", "be a matrix", found=f"an array of shape {matrix.shape}")
         if matrix.dtype.kind not in "iu":
-            raise TypeError(f"Argument 'generator' must hold integers, not {matrix.dtype}.")
+            raise check.InputError("generator", "hold integers", found=f"{matrix.dtype}")
         if matrix.min() < 0 or matrix.max() >= order:
-            raise ValueError(f"Argument 'generator' must hold field elements from 0 to {order - 1}.")
+            raise check.InputError("generator", f"hold field elements from 0 to {order - 1}")
         matrix = matrix.astype(np.int64)
         rank = int(np.linalg.matrix_rank(galois_field(order)(matrix)))
         if rank < matrix.shape[0]:
-            raise ValueError(
-                f"Argument 'generator' must have full row rank {matrix.shape[0]}, not rank {rank}. "
-                "Leave out the rows that depend on others."
+            raise check.InputError(
+                "generator",
+                f"have full row rank {matrix.shape[0]}",
+                found=f"rank {rank}",
+                remedy="Leave out the rows that depend on others.",
             )
         matrix.setflags(write=False)
         object.__setattr__(self, "length", matrix.shape[1])
@@ -102,10 +104,11 @@ class LinearCode(Code):
         """
         smaller = min(self.dimension, self.length - self.dimension)
         if self.length > _MOST_LENGTH or self.vocab**smaller > _MOST_CODEWORDS:
-            raise ValueError(
-                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, "
-                f"of the code or of its dual, not length {self.length} and {self.vocab}^{smaller} codewords. "
-                "`estimate_curve(draws, rng=...)` gives an estimate."
+            raise check.InputError(
+                "",
+                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, of the code or of "
+                f"its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
+                remedy="With {estimate_curve} it is estimated.",
             )
         size = _sizes(self.length)
         if self.dimension <= self.length - self.dimension:
@@ -203,7 +206,7 @@ def latent_code(length: int, dimension: int, alphabet: int = 2, *, rng: np.rando
     length = check.integer("length", length, least=1)
     dimension = check.integer("dimension", dimension, least=1)
     if dimension > length:
-        raise ValueError(f"Argument 'dimension' must be at most the length {length}, not {dimension}.")
+        raise check.InputError("dimension", f"be at most the length {length}", found=f"{dimension}")
     elements = galois_field(order)
     while True:
         generator = rng.integers(order, size=(dimension, length))

@@ -36,11 +36,11 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.special import entr, xlog1py
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask._compiled import compiled
+from unmask.distribution._draw import cumulative, invert
 from unmask.distribution.base import Distribution
-from unmask.distribution.draw import cumulative, invert
-from unmask.loops import compiled
+from unmask.information.curve import Curve
 
 # Informations decrease with distance; below this fraction of the first one, all the rest is rounding error.
 _NEGLIGIBLE = 1e-20
@@ -76,7 +76,7 @@ class Markov(Distribution):
     def __init__(self, transition: ArrayLike, length: int):
         matrix = check.numbers("transition", transition).copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"Argument 'transition' must be a square matrix, not an array of {matrix.shape}.")
+            raise check.InputError("transition", "be a square matrix", found=f"an array of {matrix.shape}")
         check.probabilities("transition", matrix)
         length = check.integer("length", length, least=1)
         stationary = _stationary(matrix)
@@ -112,7 +112,7 @@ class Markov(Distribution):
         vocab = check.integer("vocab", vocab, least=2)
         stay = check.real("stay", stay, least=0.0)
         if stay >= 1:
-            raise ValueError(f"Argument 'stay' must be less than 1, not {stay:g}.")
+            raise check.InputError("stay", "be less than 1", found=f"{stay:g}")
         matrix = np.full((vocab, vocab), (1.0 - stay) / (vocab - 1))
         np.fill_diagonal(matrix, stay)
         return cls(matrix, length)
@@ -234,9 +234,11 @@ def _stationary(transition: NDArray[np.float64]) -> NDArray[np.float64]:
     leaves = (transition > 0) & (label[:, None] != label[None, :])
     closed = np.setdiff1d(np.arange(classes), label[leaves.any(axis=1)])
     if closed.size > 1:
-        raise ValueError(
-            f"Argument 'transition' must have one stationary law, not {closed.size} separate ones. "
-            "Connect the tokens, or mix the parts explicitly."
+        raise check.InputError(
+            "transition",
+            "have one stationary law",
+            found=f"{closed.size} separate ones",
+            remedy="Connect the tokens, or mix the parts explicitly.",
         )
     recurrent = np.flatnonzero(label == closed[0])
     # Grassmann–Taksar–Heyman elimination: sums, products and quotients of non-negative numbers only.

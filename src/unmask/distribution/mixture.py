@@ -31,11 +31,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr, gammaln, logsumexp
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask.distribution._draw import cumulative, invert
 from unmask.distribution.base import Distribution
-from unmask.distribution.draw import cumulative, invert
 from unmask.distribution.table import Table
+from unmask.information.curve import Curve
 
 _MOST_TYPES = 2_000_000
 _MOST_SEQUENCES = 2**20
@@ -74,25 +74,30 @@ class Mixture(Distribution):
         chances = check.numbers("weights", weights).copy()
         laws = check.numbers("components", components).copy()
         if chances.ndim != 1:
-            raise ValueError(f"Argument 'weights' must be a list of numbers, not an array of {chances.shape}.")
+            raise check.InputError("weights", "be a list of numbers", found=f"an array of {chances.shape}")
         if laws.ndim not in (2, 3) or laws.shape[0] != chances.size:
-            raise ValueError(
-                f"Argument 'components' must have the shape ({chances.size}, length, vocab) or "
-                f"({chances.size}, vocab), not {laws.shape}."
+            raise check.InputError(
+                "components",
+                f"have the shape ({chances.size}, length, vocab) or ({chances.size}, vocab)",
+                found=f"{laws.shape}",
             )
         check.probabilities("weights", chances)
         check.probabilities("components", laws)
         if laws.ndim == 2:
             if length is None:
-                raise ValueError(
-                    "Argument 'length' must be a number of tokens, not None. "
-                    "The components do not give one for each position."
+                raise check.InputError(
+                    "length",
+                    "be a number of tokens",
+                    found="None",
+                    remedy="The components do not give one for each position.",
                 )
             tokens = check.integer("length", length, least=1)
         elif length is not None and check.integer("length", length, least=1) != laws.shape[1]:
-            raise ValueError(
-                f"Argument 'length' must be the {laws.shape[1]} positions of the components, not {length}. "
-                "Leave it out."
+            raise check.InputError(
+                "length",
+                f"be the {laws.shape[1]} positions of the components",
+                found=f"{length}",
+                remedy="Leave it out.",
             )
         else:
             tokens = laws.shape[1]
@@ -117,16 +122,18 @@ class Mixture(Distribution):
         """
         if self.components.ndim == 3:
             if self.vocab**self.length > _MOST_SEQUENCES or (self.vocab + 1) ** self.length > 2**31:
-                raise ValueError(
-                    f"The exact curve needs at most 2^20 sequences, not {self.vocab}^{self.length}. "
-                    "`estimate_curve(distribution, draws, rng=...)` gives an estimate."
+                raise check.InputError(
+                    "",
+                    f"The exact curve needs at most 2^20 sequences, not {self.vocab}^{self.length}",
+                    remedy="`estimate_curve(distribution, draws, rng=...)` gives an estimate.",
                 )
             return Table.of(self).curve()
         types = math.comb(self.length + self.vocab - 1, self.vocab)
         if types > _MOST_TYPES:
-            raise ValueError(
-                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, not {types}. "
-                "`estimate_curve(distribution, draws, rng=...)` gives an estimate."
+            raise check.InputError(
+                "",
+                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, not {types}",
+                remedy="`estimate_curve(distribution, draws, rng=...)` gives an estimate.",
             )
         return Curve([self._loss(visible) for visible in range(self.length)])
 

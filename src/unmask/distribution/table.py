@@ -19,11 +19,11 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask.distribution._draw import cumulative
 from unmask.distribution.base import Distribution
-from unmask.distribution.draw import cumulative
 from unmask.information import information_curve, loss_curve
+from unmask.information.curve import Curve
 
 _MOST_CELLS = 2**24
 _ROWS_AT_ONCE = 2**16
@@ -58,11 +58,11 @@ class Table(Distribution):
     def __init__(self, probabilities: ArrayLike):
         cells = check.numbers("probabilities", probabilities).copy()
         if cells.ndim == 0:
-            raise ValueError("Argument 'probabilities' must have at least one axis, one per position.")
+            raise check.InputError("probabilities", "have at least one axis, one per position")
         if len(set(cells.shape)) > 1:
-            raise ValueError(f"Argument 'probabilities' must have equal axes, not the shape {cells.shape}.")
+            raise check.InputError("probabilities", "have equal axes", found=f"the shape {cells.shape}")
         if cells.size > _MOST_CELLS:
-            raise ValueError(f"Argument 'probabilities' must have at most 2^24 cells, not {cells.size}.")
+            raise check.InputError("probabilities", "have at most 2^24 cells", found=f"{cells.size}")
         check.probabilities("probabilities", cells.ravel())
         cells.setflags(write=False)
         object.__setattr__(self, "length", cells.ndim)
@@ -93,9 +93,11 @@ class Table(Distribution):
         length, vocab = distribution.length, distribution.vocab
         cells = vocab**length
         if cells > _MOST_CELLS:
-            raise ValueError(
-                f"Argument 'distribution' must have at most 2^24 sequences, not {vocab}^{length}. "
-                "Shorten it, or use its own methods."
+            raise check.InputError(
+                "distribution",
+                "have at most 2^24 sequences",
+                found=f"{vocab}^{length}",
+                remedy="Shorten it, or use its own methods.",
             )
         shape = (vocab,) * length
         values = np.empty(cells)
@@ -146,7 +148,7 @@ class Table(Distribution):
         """
         chosen = [check.integer("positions", i, least=0, most=self.length - 1) for i in positions]
         if not chosen or len(set(chosen)) < len(chosen):
-            raise ValueError(f"Argument 'positions' must hold distinct positions, at least one, not {chosen}.")
+            raise check.InputError("positions", "hold distinct positions, at least one", found=f"{chosen}")
         others = tuple(i for i in range(self.length) if i not in chosen)
         return Table(self.probabilities.sum(axis=others).transpose(np.argsort(np.argsort(chosen)).tolist()))
 
@@ -171,9 +173,9 @@ class Table(Distribution):
         """
         given, hidden = self._context(tokens, masked)
         if given.shape[0] != 1:
-            raise ValueError(f"Argument 'tokens' must be one sequence, not {given.shape[0]}.")
+            raise check.InputError("tokens", "be one sequence", found=f"{given.shape[0]}")
         if not hidden.any():
-            raise ValueError("Argument 'masked' must be true somewhere.")
+            raise check.InputError("masked", "be true somewhere")
         part = self._slices(given, hidden[0])[0]
         return Table(part)
 

@@ -13,6 +13,6 @@ therefore the same for both engines, and workers use as many threads as this pro
 """
 
 from unmask.engine.base import LOCAL, SHARD, Engine, Local, Progress, Report, Work, parts, unseen
-from unmask.engine.cluster import Ray
+from unmask.engine.ray import Ray
 
 __all__ = ["LOCAL", "SHARD", "Engine", "Local", "Progress", "Ray", "Report", "Work", "parts", "unseen"]

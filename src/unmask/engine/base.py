@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
-from unmask import check
+from unmask import _check as check
 
 SHARD = 32  # texts of a shard: as many as a device needs to be busy, few enough for many workers
 

@@ -7,7 +7,7 @@ With positions uniformly random, the sampler that reveals batches `s_1 … s_K` 
 
 where `ℓ` is the loss curve, `d` its drops and `r` the schedule's overhang. The expectation is over the sets `S`,
 *outside* the divergence: this is what the paper bounds. The divergence of the mixture law, `KL(p ‖ E_S p_{Y^S})`, is
-another quantity, no larger; for small distributions `unmask.law` computes both by enumeration.
+another quantity, no larger; for small distributions `unmask.evaluate.enumeration` computes both by enumeration.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
+from unmask import _check as check
+from unmask._compiled import compiled
+from unmask.distribution.base import Distribution
 from unmask.gauge import guarantee
-from unmask.loops import compiled
+from unmask.information.curve import Curve
 from unmask.size.base import Blind
 
 _SIZES_AT_ONCE = 1 << 23
@@ -45,8 +46,15 @@ class Estimate:
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
 
 
-def expected_kl(size: Blind, curve: Curve) -> float:
+Known = Curve | Distribution  # a distribution stands for its curve
+
+
+def expected_kl(size: Blind, data: Known) -> float:
     """Exact `E_S KL(p ‖ p_{Y^S}) = Σ_i d_i r_i`, in nats.
+
+    Arguments:
+        size: Sizes that do not look at predictions.
+        data: The loss curve, or a distribution, which has one.
 
     Example:
         >>> from unmask import size
@@ -55,12 +63,23 @@ def expected_kl(size: Blind, curve: Curve) -> float:
         3.677
     """
     if not isinstance(size, Blind):
-        raise TypeError(f"Argument 'size' must be a size that is drawn beforehand, not a {type(size).__name__}.")
+        raise check.InputError("size", "be a size that is drawn beforehand", found=f"a {type(size).__name__}")
+    curve = curve_of(data)
     return float(curve.drops @ size.overhang(curve.length))
 
 
-def expected_nll(size: Blind, curve: Curve) -> float:
+def curve_of(data: Known) -> Curve:
+    """The loss curve of what is known of the data."""
+    if isinstance(data, Curve):
+        return data
+    if isinstance(data, Distribution):
+        return data.curve()
+    raise check.InputError("data", "be a Curve or a distribution", found=f"{type(data).__name__}")
+
+
+def expected_nll(size: Blind, data: Known) -> float:
     """Exact negative log-likelihood `H(X) + E KL` of the sampler, in nats per sequence."""
+    curve = curve_of(data)
     return curve.entropy + expected_kl(size, curve)
 
 
@@ -83,10 +102,10 @@ def sampled_kl(
     """
     draws = check.integer("draws", draws, least=2)
     if not curves:
-        raise ValueError("Argument 'curves' must hold at least one curve.")
+        raise check.InputError("curves", "hold at least one curve")
     length = curves[0].length
     if any(curve.length != length for curve in curves):
-        raise ValueError("Argument 'curves' must hold curves of one length.")
+        raise check.InputError("curves", "hold curves of one length")
     values = np.empty((len(curves), draws))
     rows = max(1, _SIZES_AT_ONCE // size.steps)
     for start in range(0, draws, rows):
@@ -107,7 +126,7 @@ def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
     """
     sizes = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
     if np.any(sizes.sum(axis=1) != curve.length):
-        raise ValueError(f"Argument 'sizes' must sum to the length {curve.length} of the curve in every row.")
+        raise check.InputError("sizes", f"sum to the length {curve.length} of the curve in every row")
     ranks = np.nonzero(curve.drops)[0]
     return _conditional_kl(sizes, ranks + 1, curve.drops[ranks])
 
@@ -126,7 +145,7 @@ def _conditional_kl(sizes, ranks, drops):
     return result
 
 
-def tradeoff(family: Callable[[int], Blind], curve: Curve, steps: ArrayLike) -> NDArray[np.float64]:
+def tradeoff(family: Callable[[int], Blind], data: Known, steps: ArrayLike) -> NDArray[np.float64]:
     """Exact expected KL of a family at each number of steps: the curve "error against steps".
 
     Example:
@@ -135,17 +154,18 @@ def tradeoff(family: Callable[[int], Blind], curve: Curve, steps: ArrayLike) -> 
         array([2.125, 0.625, 0.   ])
     """
     counts = [check.integer("steps", count) for count in np.atleast_1d(check.array("steps", steps))]
+    curve = curve_of(data)
     return np.array([expected_kl(family(count), curve) for count in counts])
 
 
-def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) -> int:
+def fewest_steps(family: Callable[[int], Blind], data: Known, target: float) -> int:
     """The smallest number of steps whose exact expected KL is at most `target`.
 
     Fixed sizes may meet a target early by luck: a code is sampled without error when a cut falls on its dimension.
 
     Arguments:
         family: Makes the schedule with a given number of steps, such as `size.TC`.
-        curve: The loss curve of the data.
+        data: The loss curve of the data, or their distribution.
         target: Error in nats, at least 0. One token at a time always reaches 0.
 
     Example:
@@ -154,6 +174,7 @@ def fewest_steps(family: Callable[[int], Blind], curve: Curve, target: float) ->
         >>> fewest_steps(size.TC, ReedSolomon(2000, 1995, 2048).curve(), 0.1)
         698
     """
+    curve = curve_of(data)
     return _first(family, curve.length, lambda size: expected_kl(size, curve), target)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unmask import check
-from unmask.backend import Tensor, torch
+from unmask import _check as check
+from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Report, parts
 from unmask.predict import MaskPredictor, Watched
 

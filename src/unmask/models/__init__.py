@@ -1,4 +1,4 @@
-"""Models ready to be scheduled: the built-in one, those of your own saved by `unmask.nn`, and those of Hugging Face.
+"""Models ready to be scheduled: the built-in one, those of your own (`models.transformer`), and those of Hugging Face.
 
 A model file holds the weights, the shape, and what is known about the model. Of the latter `load` needs the alphabet:
 
@@ -12,12 +12,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from unmask import check, nn
-from unmask.backend import torch
-from unmask.calibrate import Calibration, fingerprint
+from unmask import _check as check
+from unmask._torch import torch
+from unmask.calibrate import Calibration
 from unmask.models import hf
-from unmask.models.base import Model
-from unmask.text import Alphabet, Bytes, Codec, Tokenizer
+from unmask.models import transformer as nn
+from unmask.models.base import Model, fingerprint
+from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
 FILE = "model.safetensors"
@@ -36,8 +37,8 @@ def load(
     """Load a model.
 
     Arguments:
-        name: "builtin", a file saved by `unmask.nn.save`, a folder that holds one as `model.safetensors`, or "hf:" and
-            a folder or name of Hugging Face (see `unmask.models.hf`).
+        name: "builtin", a file saved by `models.transformer.save`, a folder that holds one as `model.safetensors`,
+            or "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`).
         device: Where to put it.
         trust_remote_code, allow_pickle: For models of Hugging Face: run code that comes with the model, read weights
             from pickle files.
@@ -49,18 +50,22 @@ def load(
         bare = str(name).removeprefix(hf.PREFIX)
         return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
     if trust_remote_code or allow_pickle:
-        raise ValueError(f"Only a model of Hugging Face has code or pickle files. Write 'hf:{name}', or do not allow.")
+        raise check.InputError(
+            "", "Only a model of Hugging Face has code or pickle files", remedy=f"Write 'hf:{name}', or do not allow."
+        )
     if str(name) == BUILTIN:
         shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)
         if not shipped.is_file():
-            raise ValueError("The built-in model is not part of this installation. Give a model file instead.")
+            raise check.InputError(
+                "", "The built-in model is not part of this installation", remedy="Give a model file instead."
+            )
         with resources.as_file(shipped) as path:
             return _read(BUILTIN, path, device)
     path = Path(name)
     if path.is_dir() and not (path / FILE).is_file():
-        raise ValueError(f"Argument 'model' must hold a {FILE}, which the folder '{path}' does not.")
+        raise check.InputError("model", f"hold a {FILE}", detail=f"which the folder '{path}' does not")
     if not path.exists():
-        raise ValueError(f"Argument 'model' must be '{BUILTIN}' or name a model file, and '{path}' does not exist.")
+        raise check.InputError("model", f"be '{BUILTIN}' or name a model file", detail=f"and '{path}' does not exist")
     return _read(str(name), path / FILE if path.is_dir() else path, device)
 
 
@@ -78,7 +83,7 @@ def _read(name: str, path: Path, device: str | torch.device) -> Model:
         with check.renamed("path", "model"):
             module, about = nn.load(path)
     except OSError as error:
-        raise ValueError(f"Argument 'model' must name a file to read, not '{path}': {error}.") from None
+        raise check.InputError("model", "name a file to read", found=f"'{path}': {error}") from None
     codec = codec_of(about, module.config.vocab)
     module = module.to(device)
     return Model(name, module, module.predictor(), codec, module.config.length, about, fingerprint(module))
@@ -93,14 +98,14 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
     """
     alphabet = about.get("alphabet")
     if not isinstance(alphabet, str):
-        raise ValueError("Argument 'model' must be saved with its alphabet, which this one is not.")
+        raise check.InputError("model", "be saved with its alphabet", detail="which this one is not")
     if "tokenizer" in about:
         codec: Codec = Tokenizer.of(str(about["tokenizer"]))
     else:
         # An alphabet of these five letters has five tokens, not 256.
         codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
     if codec.vocab != vocab:
-        raise ValueError(f"Argument 'model' must have as many tokens as its alphabet, {codec.vocab}, not {vocab}.")
+        raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")
     return codec
 
 

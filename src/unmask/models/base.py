@@ -1,12 +1,13 @@
 """What a model is to the rest of the library: a mask predictor with its alphabet."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unmask import check
-from unmask.backend import torch
+from unmask import _check as check
+from unmask._torch import torch
+from unmask.models.text import Codec
 from unmask.predict import MaskPredictor
-from unmask.text import Codec
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,3 +41,12 @@ class Model:
         """The same model for sequences of `length` tokens; of its window by default."""
         wanted = length if length is not None else self.window or self.length
         return replace(self, length=check.integer("length", wanted, least=1, most=self.length))
+
+
+def fingerprint(model: torch.nn.Module) -> str:
+    """A short name for the weights of a model."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().to(torch.float16).numpy().tobytes())
+    return digest.hexdigest()[:16]

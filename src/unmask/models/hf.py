@@ -19,20 +19,21 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from unmask.backend import torch
-from unmask.calibrate import fingerprint
-from unmask.models import head
-from unmask.models.base import Model
-from unmask.models.pretrained import Pretrained
+from unmask import _check as check
+from unmask._torch import torch
+from unmask.models import split
+from unmask.models.base import Model, fingerprint
+from unmask.models.tokenizer import Pretrained
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
 
 PREFIX = "hf:"
 _WINDOW = 256  # tokens of a sequence where nobody says how many: contexts can be far longer than anyone would wait for
 _CONTEXT = 512  # where neither model nor tokenizer know a longest sequence
-_FOREIGN = (
-    "The model '{}' brings Python code of its own. If you have read it and trust it, allow it by --trust-remote-code "
-    "(trust_remote_code=True)."
-)
+
+
+def _foreign(name: str) -> check.InputError:
+    remedy = "If you have read it and trust it, allow it by {trust_remote_code}."
+    return check.InputError("", f"The model {check.shown(name)} brings Python code of its own", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,13 @@ def load(
     transformers = _library()
     # A name on the hub is an owner and a word: anything else can only be a folder.
     if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
-        raise ValueError(f"Argument 'model' must name a folder that exists, which '{name}' does not.")
+        raise check.InputError("model", "name a folder that exists", detail=f"which '{name}' does not")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
         native = config.get("model_type") in transformers.CONFIG_MAPPING
         if config.get("auto_map") and not native and not trust_remote_code:
-            raise ValueError(_FOREIGN.format(name))
+            raise _foreign(name)
         tokenizer = _tokenizer(transformers, name, trust_remote_code)
         network = _network(transformers, name, family, trust_remote_code, allow_pickle)
     network = network.eval().to(device)
@@ -105,17 +106,17 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
     known = [int(found) for found in (places if family.ended else places[::-1]) if found is not None]
     if not known:
-        raise ValueError(f"Argument 'model' must have a mask token, and neither '{name}' nor its tokenizer names one.")
+        raise check.InputError("model", "have a mask token", detail=f"and neither '{name}' nor its tokenizer names one")
     mask = known[0]
     word = tokenizer.convert_ids_to_tokens(mask)
     probe = [] if word is None else list(tokenizer(word)["input_ids"])
     if probe.count(mask) != 1:
-        raise ValueError(f"Argument 'model' must have a tokenizer that reads its mask token as one, unlike '{name}'.")
+        raise check.InputError("model", f"have a tokenizer that reads its mask token as one, unlike '{name}'")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
     # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
     pad = tokenizer.pad_token_id
     pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
-    predictor: MaskPredictor = head.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
+    predictor: MaskPredictor = split.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
     unused = range(len(tokenizer), predictor.vocab)
     special = set(tokenizer.all_special_ids)
     if family.ended:
@@ -171,14 +172,15 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
     try:
         found, _ = transformers.PretrainedConfig.get_config_dict(name)
     except Exception as error:  # the library raises whatever its parts do
-        raise ValueError(_unreadable(name, error)) from None
+        raise _unreadable(name, error) from None
     if not found:
-        raise ValueError(f"Argument 'model' must have a configuration, and '{name}' has no config.json.")
+        raise check.InputError("model", "have a configuration", detail=f"and '{name}' has no config.json")
     return found
 
 
-def _unreadable(name: str, error: Exception) -> str:
-    return f"Argument 'model' must be one that transformers can read, unlike '{name}': {_first(error)}."
+def _unreadable(name: str, error: Exception) -> check.InputError:
+    detail = f"unlike {check.shown(name)}: {_first(error)}"
+    return check.InputError("model", "be one that transformers can read", detail=detail)
 
 
 def _first(error: Exception) -> str:
@@ -192,11 +194,12 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
         found = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=trust_remote_code)
     except Exception as error:  # the library raises whatever its parts do
         if "trust_remote_code" in str(error):
-            raise ValueError(_FOREIGN.format(name)) from None
-        raise ValueError(f"Argument 'model' must come with its tokenizer, unlike '{name}': {_first(error)}.") from None
+            raise _foreign(name) from None
+        detail = f"unlike {check.shown(name)}: {_first(error)}"
+        raise check.InputError("model", "come with its tokenizer", detail=detail) from None
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):
-        raise ValueError(f"Argument 'model' must come with its tokenizer, and '{name}' has no vocabulary.")
+        raise check.InputError("model", "come with its tokenizer", detail=f"and '{name}' has no vocabulary")
     return found
 
 
@@ -207,22 +210,22 @@ def _network(transformers: Any, name: str, family: Family, trust_remote_code: bo
     try:
         network, info = getattr(transformers, family.loader).from_pretrained(name, **options)
     except ImportError as error:
-        raise ValueError(f"The model '{name}' needs more than is installed: {_first(error)}.") from None
+        raise check.InputError("", f"The model '{name}' needs more than is installed: {_first(error)}") from None
     except Exception as error:  # the library raises whatever its parts do
         if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
-            raise ValueError(
-                f"The model '{name}' has no weights in safetensors. Pickle files can run anything; if it has those and "
-                "you trust them, allow it by --allow-pickle (allow_pickle=True)."
+            raise check.InputError(
+                "",
+                f"The model '{name}' has no weights in safetensors",
+                remedy="Pickle files can run anything; if it has those and you trust them, allow it by {allow_pickle}.",
             ) from None
         if "Unrecognized configuration class" in str(error):
-            raise ValueError(
-                f"Argument 'model' must be a masked language model, LLaDA or Dream, and '{name}' is none of them."
+            raise check.InputError(
+                "model", "be a masked language model, LLaDA or Dream", detail=f"and '{name}' is none of them"
             ) from None
-        raise ValueError(_unreadable(name, error)) from None
+        raise _unreadable(name, error) from None
     if missing := sorted(info["missing_keys"]):
-        raise ValueError(
-            f"Argument 'model' must have all its weights, and '{name}' lacks {len(missing)} of them, "
-            f"such as '{missing[0]}'."
+        raise check.InputError(
+            "model", "have all its weights", detail=f"and '{name}' lacks {len(missing)} of them, such as '{missing[0]}'"
         )
     return network
 

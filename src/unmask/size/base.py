@@ -15,7 +15,7 @@ Its law enters every expected error only through the **overhang**
     r_i = E[N_{k(i)}] − i,     i = 1 … L−1,
 
 the expected number of tokens that come after the `i`-th one in its own batch: the expected KL divergence is
-`Σ_i d_i r_i` with the drops `d_i` of the data (see `unmask.curve`).
+`Σ_i d_i r_i` with the drops `d_i` of the data (see `unmask.information.curve`).
 
 A step may have size zero (the last steps of `Ceil`, the draws of `LogLinear`): it reveals nothing, and a sampler
 must not pay a model evaluation for it.
@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
+from unmask import _check as check
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
     """
     array = check.array("sizes", sizes)
     if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"Argument 'sizes' must be a non-empty list, not the shape {array.shape}.")
+        raise check.InputError("sizes", "be a non-empty list", found=f"the shape {array.shape}")
     if array.dtype.kind not in "iu":
-        raise TypeError(f"Argument 'sizes' must hold integers, not {array.dtype}.")
+        raise check.InputError("sizes", "hold integers", found=f"{array.dtype}")
     array = array.astype(np.int64)
     if array.min() < 0 or array.sum() < 1:
-        raise ValueError("Argument 'sizes' must hold non-negative numbers with a positive sum.")
+        raise check.InputError("sizes", "hold non-negative numbers with a positive sum")
     return array

@@ -24,10 +24,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.loops import compiled
+from unmask import _check as check
+from unmask._compiled import compiled
+from unmask.size._poisson import ConditionalPoisson
 from unmask.size.base import Blind, as_sizes
-from unmask.size.poisson import ConditionalPoisson
 from unmask.size.recursion import CoefficientTable, dtc_scheme
 
 # Below this many cells the recursion's table is quick to fill and draws faster than the design does.

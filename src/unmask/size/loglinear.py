@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 
-from unmask import check
+from unmask import _check as check
 from unmask.size.base import Blind, as_sizes
 
 

@@ -26,8 +26,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check, gauge
-from unmask.loops import compiled
+from unmask import _check as check
+from unmask import gauge
+from unmask._compiled import compiled
 from unmask.size.systematic import Systematic, root
 
 Gauge = Callable[[int], NDArray[np.float64]]
@@ -56,9 +57,11 @@ class Minimax(Systematic):
     def __post_init__(self):
         super().__post_init__()
         if not callable(self.gauge):
-            raise TypeError(
-                "Argument 'gauge' must be a function of the length, such as unmask.gauge.tc, not "
-                f"{type(self.gauge).__name__}. Numbers of your own become one by unmask.gauge.Vector."
+            raise check.InputError(
+                "gauge",
+                "be a function of the length, such as unmask.gauge.tc",
+                found=f"{type(self.gauge).__name__}",
+                remedy="Numbers of your own become one by unmask.gauge.Vector.",
             )
 
     def __repr__(self) -> str:
@@ -100,9 +103,7 @@ class Universal(Systematic):
 def _solve(steps: int, measure: Gauge, length: int) -> tuple[float, NDArray[np.float64]]:
     values = gauge.positive(measure(length))
     if values.size != length - 1:
-        raise ValueError(
-            f"Argument 'gauge' must give {length - 1} numbers for a length of {length}, not {values.size}."
-        )
+        raise check.InputError("gauge", f"give {length - 1} numbers for a length of {length}", found=f"{values.size}")
     return _kept(*solve(values, steps))
 
 
@@ -132,9 +133,10 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
     with np.errstate(over="ignore"):
         worst = float(((length - np.arange(1, length)) / values).max(initial=0.0))  # one step: r_i = L − i
     if not np.isfinite(worst):
-        raise ValueError(
-            f"Argument 'values' must not hold numbers as small as {values.min():g}. Multiply them all by one number: "
-            "the schedule stays the same."
+        raise check.InputError(
+            "values",
+            f"not hold numbers as small as {values.min():g}",
+            remedy="Multiply them all by one number: the schedule stays the same.",
         )
     if steps in (1, length):
         return (worst if steps == 1 else 0.0), np.full(length - 1, float(steps > 1))

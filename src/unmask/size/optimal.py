@@ -25,9 +25,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
-from unmask.curve import Curve
-from unmask.loops import compiled
+from unmask import _check as check
+from unmask._compiled import compiled
+from unmask.information.curve import Curve
 from unmask.size.base import Planned, at_least_one
 from unmask.size.systematic import Systematic, root
 
@@ -76,9 +76,9 @@ class OptimalTable(Planned):
     def __init__(self, steps: int, table: ArrayLike):
         values = check.numbers("table", table).copy()
         if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
-            raise ValueError(f"Argument 'table' must be square, not of shape {values.shape}.")
+            raise check.InputError("table", "be square", found=f"of shape {values.shape}")
         if not np.all(np.isfinite(values[np.triu_indices(values.shape[0])])):
-            raise ValueError("Argument 'table' must hold finite numbers on and above its diagonal.")
+            raise check.InputError("table", "hold finite numbers on and above its diagonal")
         object.__setattr__(self, "table", values)
         super().__init__(steps)
 
@@ -171,9 +171,11 @@ def best_paths(curve: Curve, steps: int) -> Paths:
     """
     steps, length = check.steps_and_length(steps, curve.length)
     if steps * (length + 1) > _CELLS:
-        raise ValueError(
-            f"Argument 'steps' must be at most {_CELLS // (length + 1)} at length {length}, not {steps}, for the table "
-            "of paths to fit in memory. Use the square-root rule for such sizes."
+        raise check.InputError(
+            "steps",
+            f"be at most {_CELLS // (length + 1)} at length {length}",
+            found=f"{steps}, for the table of paths to fit in memory",
+            remedy="Use the square-root rule for such sizes.",
         )
     costs, back = _levels(np.append(curve.loss, 0.0), steps)
     return Paths(costs, back)
@@ -188,22 +190,24 @@ def table_paths(reach: ArrayLike, steps: int) -> Paths:
     """
     values = np.ascontiguousarray(check.numbers("reach", reach), dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        raise ValueError(f"Argument 'reach' must be square, not of shape {values.shape}.")
+        raise check.InputError("reach", "be square", found=f"of shape {values.shape}")
     steps, _ = check.steps_and_length(steps, values.shape[0])
     return Paths(*_table_levels(values, steps))
 
 
 def _require_curve(curve: object) -> None:
     if not isinstance(curve, Curve):
-        raise TypeError(
-            f"Argument 'curve' must be an unmask.curve.Curve, not {type(curve).__name__}. A distribution has one: "
-            "distribution.curve()."
+        raise check.InputError(
+            "curve",
+            "be an unmask.Curve",
+            found=f"{type(curve).__name__}",
+            remedy="A distribution has one: distribution.curve().",
         )
 
 
 def _same_length(length: int, expected: int, name: str) -> None:
     if length != expected:
-        raise ValueError(f"Argument 'length' must be the length {expected} of the {name}, not {length}.")
+        raise check.InputError("length", f"be the length {expected} of the {name}", found=f"{length}")
 
 
 @compiled

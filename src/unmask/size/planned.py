@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import check
+from unmask import _check as check
 from unmask.size.base import Planned, as_sizes, at_least_one
 
 
@@ -91,7 +91,7 @@ class Explicit(Planned):
     def __init__(self, values: ArrayLike):
         given = as_sizes(values)
         if given.min() < 1:
-            raise ValueError("Argument 'values' must hold sizes of at least 1. Leave out the steps of size zero.")
+            raise check.InputError("values", "hold sizes of at least 1", remedy="Leave out the steps of size zero.")
         object.__setattr__(self, "values", tuple(int(value) for value in given))
         super().__init__(len(self.values))
 
@@ -100,7 +100,7 @@ class Explicit(Planned):
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         if length != sum(self.values):
-            raise ValueError(f"Argument 'length' must be the sum of the sizes, {sum(self.values)}, not {length}.")
+            raise check.InputError("length", f"be the sum of the sizes, {sum(self.values)}", found=f"{length}")
         return np.array(self.values, dtype=np.int64)
 
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from unmask import check
+from unmask import _check as check
 
 
 class Ranked(ABC):
@@ -61,7 +61,7 @@ class Threshold(Reactive):
 
     def __post_init__(self):
         if check.real("threshold", self.threshold, least=0.0) > 1:
-            raise ValueError(f"Argument 'threshold' must be a probability, at most 1, not {self.threshold:g}.")
+            raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
 
     def count(self, ranked: Ranked) -> Any:
         return _prefix(ranked.confidence >= self.threshold, ranked.valid)
@@ -136,7 +136,7 @@ class AtMost(Reactive):
 
 def _check_reactive(size: object) -> None:
     if not isinstance(size, Reactive):
-        raise TypeError(f"Argument 'size' must be a size that looks at predictions, not {size!r}.")
+        raise check.InputError("size", "be a size that looks at predictions", found=check.shown(size))
 
 
 def _prefix(accepted: Any, valid: Any) -> Any:

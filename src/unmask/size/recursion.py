@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import check
-from unmask.loops import compiled
+from unmask import _check as check
+from unmask._compiled import compiled
 
 _TOGETHER = 256
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from unmask import check
-from unmask.loops import compiled
+from unmask import _check as check
+from unmask._compiled import compiled
 from unmask.size.base import Blind, as_sizes, at_least_one
 
 
@@ -44,7 +44,7 @@ class Systematic(Blind):
         """The sizes for given phases in `[0, 1)`, shape `(len(phases), steps)`."""
         given = check.numbers("phases", phases)
         if given.ndim != 1 or not np.all((given >= 0) & (given < 1)):
-            raise ValueError("Argument 'phases' must be a list of numbers from 0 on and below 1.")
+            raise check.InputError("phases", "be a list of numbers from 0 on and below 1")
         running = self._running(length)
         marks = given[:, None] + np.arange(self.steps - 1)
         ends = np.empty((given.size, self.steps + 1), dtype=np.int64)

@@ -5,7 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-from unmask.app import links, panels, tradeoffs
+from unmask.app import links, panels
+from unmask.app.data import distributions as tradeoffs
 from unmask.app.fields import LIVE, LONG, QUIET, Form, download, follow, settled, stop, streamed, whole_slider
 from unmask.app.status import progress
 from unmask.app.tabs import Tab

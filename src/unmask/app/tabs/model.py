@@ -6,8 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from unmask import check
-from unmask.app import links, measured, panels
+from unmask import _check as check
+from unmask.app import links, panels
+from unmask.app.data import model as measured
 from unmask.app.fields import LONG, Form, download, follow, settled, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
@@ -74,7 +75,7 @@ def _link(form: Form, values: dict[str, Any]) -> str:
 def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Report:
     found = calibration if values["file"] is None else measured.read(values["file"])
     if found is None:
-        raise ValueError("Argument 'file' must be a calibration: this model has none of its own.")
+        raise check.InputError("file", "be a calibration: this model has none of its own")
     target, steps = values["target"], values["steps"]
     return measured.report(
         found,

@@ -4,7 +4,8 @@ from typing import Any
 
 import gradio as gr
 
-from unmask.app import laws, links, panels
+from unmask.app import links, panels
+from unmask.app.data import schedules as laws
 from unmask.app.fields import LIVE, Form, answered, download, settled, whole_slider
 from unmask.app.tabs import Tab
 from unmask.cli.names import SIZES

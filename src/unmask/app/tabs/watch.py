@@ -9,7 +9,8 @@ from typing import Any
 import gradio as gr
 
 from unmask import models
-from unmask.app import links, panels, runs
+from unmask.app import links, panels
+from unmask.app.data import watch as runs
 from unmask.app.fields import LIVE, QUIET, Form, follow, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab

@@ -1,0 +1,31 @@
+from . import bounds as bounds
+from . import calibrate as calibrate
+from . import distribution as distribution
+from . import engine as engine
+from . import evaluate as evaluate
+from . import gauge as gauge
+from . import information as information
+from . import models as models
+from . import order as order
+from . import plot as plot
+from . import predict as predict
+from . import sample as sample
+from . import schedule as schedule
+from . import size as size
+from . import train as train
+from .calibrate.advice import advise as advise
+from .calibrate.calibration import Calibration as Calibration
+from .calibrate.measurement import measure as measure
+from ._check import InputError as InputError
+from .evaluate.exact import expected_kl as expected_kl
+from .evaluate.exact import fewest_steps as fewest_steps
+from .evaluate.likelihood import replay as replay
+from .information.curve import Curve as Curve
+from .models import load as load
+from .predict import ExactPredictor as ExactPredictor
+from .predict import Headed as Headed
+from .predict import Logits as Logits
+from .sample.sampler import Sampler as Sampler
+from .schedule import Schedule as Schedule
+
+__version__: str

@@ -1,0 +1,292 @@
+"""One sentence for every bad argument, in parts that each surface puts together in its own words.
+
+Every public entry point calls these before doing any work, so that a mistake is answered by
+"Argument 'x' must …, not …." and never by a traceback from the middle of a computation. The sentence is made of the
+parts of an `InputError`: the command line says "--x must …", the page puts it at the field `x`.
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Beyond it a float, and so JSON as most programs read it, has no room for every integer.
+EXACT = 2**53
+_LETTERS = 160  # of what a user wrote, in a sentence
+
+
+class InputError(ValueError):
+    """What was given cannot be used. The one exception of this library for mistakes of its callers.
+
+    `must`, `detail` and `remedy` may speak of other arguments as `{name}`: whoever shows the sentence puts its own word
+    for that argument there.
+
+    Attributes:
+        argument: The argument at fault; empty if no single one is.
+        must: What it must be or do, as in "be at least 1"; without an argument, all there is to say.
+        found: What it is instead, as in "0"; empty if that needs no saying.
+        detail: More on what was found, a clause such as "but 'a.csv' is empty".
+        remedy: The way out, whole sentences.
+        choices: The names to choose from, where an unknown one was given.
+
+    Example:
+        >>> error = InputError("steps", "be at most {length}", found="9", remedy="Take fewer.")
+        >>> str(error)
+        "Argument 'steps' must be at most 'length', not 9. Take fewer."
+        >>> error.sentence(lambda name: f"--{name}")
+        '--steps must be at most --length, not 9. Take fewer.'
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        must: str,
+        *,
+        found: str = "",
+        detail: str = "",
+        remedy: str = "",
+        choices: tuple[str, ...] = (),
+    ):
+        self.argument, self.must, self.remedy, self.choices = argument, must, remedy, choices
+        self.found, self.detail = clipped(found), clipped(detail)
+        super().__init__(argument, must)
+
+    def __str__(self) -> str:
+        return self.sentence(lambda name: f"'{name}'", lambda name: f"Argument '{name}'")
+
+    def sentence(self, named: Callable[[str], str], subject: Callable[[str], str] | None = None) -> str:
+        """The whole sentence.
+
+        Arguments:
+            named: The surface's word for an argument.
+            subject: The same at the beginning of a sentence; `named` by default.
+        """
+        begin = f"{(subject or named)(self.argument)} must " if self.argument else ""
+        middle = _spoken(self.must, named) + (f", not {self.found}" if self.found else "")
+        detail = f", {_spoken(self.detail, named)}" if self.detail else ""
+        remedy = f" {_spoken(self.remedy, named)}" if self.remedy else ""
+        whole = f"{begin}{middle}{detail}"
+        return f"{whole}{'' if whole.endswith(('.', '?')) else '.'}{remedy}"
+
+    def about(self, argument: str) -> "InputError":
+        """The same mistake, said of another argument: the one that the caller was given."""
+        return self.changed(argument=argument)
+
+    def changed(self, **parts: Any) -> "InputError":
+        """The same mistake with some of its parts replaced."""
+        kept = {"argument": self.argument, "must": self.must, "found": self.found, "detail": self.detail}
+        return InputError(**{**kept, "remedy": self.remedy, "choices": self.choices, **parts})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A worker's mistake travels to the process that asked for the work.
+        parts = {"found": self.found, "detail": self.detail, "remedy": self.remedy, "choices": self.choices}
+        return _rebuilt, (self.argument, self.must, parts)
+
+
+def _rebuilt(argument: str, must: str, parts: dict[str, Any]) -> InputError:
+    return InputError(argument, must, **parts)
+
+
+def _spoken(words: str, named: Callable[[str], str]) -> str:
+    return re.sub(r"\{([a-z][a-z_-]*)\}", lambda name: named(name[1]), words)
+
+
+def clipped(text: str, most: int = _LETTERS) -> str:
+    """The text without its middle if it is long, and without what a terminal would obey.
+
+    Example:
+        >>> clipped("a" * 100, 10)
+        'aaaa…aaaa'
+    """
+    text = "".join(letter if letter.isprintable() else "·" for letter in text)
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def shown(value: object) -> str:
+    """What a sentence says of a value that is not what it should be.
+
+    Example:
+        >>> shown("a" * 1000), shown(None)
+        ("'aaaaaaaaaaaaaaaaaa…aaaaaaaaaaaaaaaaaa'", 'None')
+    """
+    if isinstance(value, str):
+        return f"'{clipped(value, 38)}'"
+    try:
+        return clipped(repr(value), 80)
+    except Exception:  # a stranger's object may fail at anything
+        return f"a {type(value).__name__}"
+
+
+def integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
+    """Return `value` as an int if it is a whole number within `[least, most]`.
+
+    Raises:
+        InputError: if `value` is not an integer (booleans are not), or is out of range.
+
+    Example:
+        >>> integer("steps", 8, least=1)
+        8
+        >>> integer("steps", 0, least=1)
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'steps' must be at least 1, not 0.
+    """
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        number = operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise InputError(name, "be an integer", found=shown(value)) from None
+    if least is not None and number < least:
+        raise InputError(name, f"be at least {least}", found=_digits(number))
+    if most is not None and number > most:
+        raise InputError(name, f"be at most {most}", found=_digits(number))
+    return number
+
+
+def _digits(number: int) -> str:
+    # Python refuses to write integers of many thousand digits.
+    return str(number) if abs(number) < 10**30 else f"a number of {int(number.bit_length() * 0.30103) + 1:,} digits"
+
+
+def real(name: str, value: object, *, least: float | None = None, above: float | None = None) -> float:
+    """Return `value` as a float if it is a finite number (no string or boolean), at least `least` and above `above`."""
+    try:
+        if isinstance(value, str | bytes | bool | np.bool_):
+            raise TypeError
+        number = float(value)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        raise InputError(name, "be a number", found=shown(value)) from None
+    except OverflowError:
+        raise InputError(name, "be finite", found="a larger number than a float can hold") from None
+    if not np.isfinite(number):
+        raise InputError(name, "be finite", found=f"{number}")
+    if least is not None and number < least:
+        raise InputError(name, f"be at least {least:g}", found=f"{number:g}")
+    if above is not None and number <= above:
+        raise InputError(name, f"be greater than {above:g}", found=f"{number:g}")
+    return number
+
+
+def spelled(name: str, word: str) -> float:
+    """The finite number that a word of a command line stands for."""
+    try:
+        number = float(word)
+    except ValueError:
+        raise InputError(name, "be a number", found=shown(word)) from None
+    return real(name, number)
+
+
+def steps_and_length(steps: object, length: object) -> tuple[int, int]:
+    """Return both as ints if `1 <= steps <= length`: every step must reveal at least one token."""
+    length = integer("length", length, least=1)
+    steps = integer("steps", steps, least=1)
+    if steps > length:
+        raise InputError(
+            "steps", f"be at most the length {length}", found=_digits(steps),
+            remedy="Every step reveals at least one token.",
+        )  # fmt: skip
+    return steps, length
+
+
+def array(name: str, values: object) -> NDArray[Any]:
+    """Return `values` as an array if they fill one."""
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        raise InputError(name, "be an array", found="rows of different lengths") from None
+
+
+def numbers(name: str, values: object) -> NDArray[np.float64]:
+    """Return `values` as an array of float64 if they are real numbers.
+
+    Example:
+        >>> numbers("loss", [1, "two"])
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'loss' must hold numbers, not <U21.
+    """
+    given = array(name, values)
+    if given.dtype.kind not in "biuf":
+        raise InputError(name, "hold numbers", found=f"{given.dtype}")
+    return given.astype(np.float64, copy=False)
+
+
+def probabilities(name: str, values: object, *, axis: int = -1) -> NDArray[np.float64]:
+    """Return `values` as float64 if they are non-negative and sum to one along `axis`."""
+    given = numbers(name, values)
+    if given.size == 0 or not np.all(np.isfinite(given)) or np.any(given < 0):
+        raise InputError(name, "hold non-negative finite numbers, at least one of them")
+    worst = float(np.max(np.abs(given.sum(axis=axis) - 1)))
+    if worst > 1e-9:
+        raise InputError(name, "sum to 1", found=f"to a value {worst:.2g} away from it")
+    return given
+
+
+def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.int64]:
+    """Return `values` as a `(batch, length)` array of token ids; one sequence becomes a batch of one."""
+    given = array(name, values)
+    if given.dtype.kind not in "iu":
+        raise InputError(name, "hold integers", found=f"{given.dtype}")
+    given = np.atleast_2d(given.astype(np.int64))
+    if given.ndim != 2 or given.shape[1] != length:
+        raise InputError(name, f"have {length} positions", found=f"the shape {given.shape}")
+    if given.size and (given.min() < 0 or given.max() >= vocab):
+        raise InputError(name, f"hold token ids from 0 to {vocab - 1}")
+    return given
+
+
+def generator(name: str, value: object) -> np.random.Generator:
+    """Return `value` as a generator of random numbers: one of numpy, or a seed that makes one.
+
+    Example:
+        >>> generator("rng", 0).integers(10) == np.random.default_rng(0).integers(10)
+        True
+        >>> generator("rng", np.random)
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'rng' must be a numpy generator or a seed, not a module.
+    """
+    if isinstance(value, np.random.Generator):
+        return value
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return np.random.default_rng(seed(name, value))
+    found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
+    raise InputError(name, "be a numpy generator or a seed", found=found)
+
+
+def seed(name: str, value: object) -> int:
+    """Return `value` as a seed: an integer from 0 to 2^64 − 1, which every generator here takes."""
+    return integer(name, value, least=0, most=2**64 - 1)
+
+
+def known(kind: str, name: object, names: Iterable[str]) -> str:
+    """Return `name` if it is one of `names`; otherwise say which one was probably meant."""
+    names = list(names)
+    if not isinstance(name, str):
+        raise InputError(kind, "be a name", found=shown(name))
+    if name in names:
+        return name
+    # One of two letters right is a slip; half of a long word is another word.
+    close = difflib.get_close_matches(name[:80], names, n=1, cutoff=0.5 if len(name) < 4 else 0.6)
+    hint = f"Did you mean '{close[0]}'?" if close else f"Choose from {', '.join(sorted(names))}."
+    raise InputError(kind, "be a known name", found=shown(name), remedy=hint, choices=tuple(names))
+
+
+@contextmanager
+def renamed(theirs: str, mine: str) -> Iterator[None]:
+    """Let a mistake found further down speak of the argument that the caller was given.
+
+    Example:
+        >>> with renamed("path", "model"):
+        ...     raise InputError("path", "name a file")
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'model' must name a file.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise (error.about(mine) if error.argument == theirs else error) from None

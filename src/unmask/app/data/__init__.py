@@ -1,0 +1,1 @@
+"""What each tab of the page shows, as plain dataclasses: one module for each tab."""

@@ -1,0 +1,125 @@
+"""The tab *Your model*: what a calibration says of a model, and the schedule it implies."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _check as check
+from unmask import models
+from unmask.calibrate import Calibration
+from unmask.calibrate.advice import Advice, advise
+from unmask.cli.advise import sentences
+from unmask.cli.model import read_calibration
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """What was measured of one order, in bits per token.
+
+    Attributes:
+        name: The order.
+        visible: Numbers of visible tokens at which it is known. loss: Mean loss of a masked token at each.
+        costs: Cost of the best sizes with 1, 2, … steps.
+    """
+
+    name: str
+    visible: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    costs: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A calibration and its advice.
+
+    Attributes:
+        calibration: The calibration.
+        losses: One for each order that was measured.
+        advice: What to take. words: The same in sentences.
+    """
+
+    calibration: Calibration
+    losses: tuple[Profile, ...]
+    advice: Advice
+    words: tuple[str, ...]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """The sizes of the implied schedule."""
+        return self.advice.plan.sizes
+
+    def record(self) -> dict[str, Any]:
+        """The schedule, as `unmask generate --schedule` reads it."""
+        return self.advice.plan.schedule.to_json()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The measured losses and the predicted costs, in bits per token."""
+        rows: list[dict[str, Any]] = []
+        for each in self.losses:
+            for what, index, values in (
+                ("loss", each.visible, each.loss),
+                ("cost", np.arange(1, each.costs.size + 1), each.costs),
+            ):
+                rows += [
+                    {"order": each.name, "quantity": what, "index": place, "bits_per_token": value}
+                    for place, value in zip(index.tolist(), values.tolist(), strict=True)
+                ]
+        return rows
+
+
+def read(path: str) -> Calibration:
+    """The calibration in a file; read again only if the file has changed."""
+    file = Path(path)
+    try:
+        return _read(path, file.stat().st_mtime_ns)
+    except (ValueError, OSError) as error:
+        # An uploaded file lies under a name that its owner has never seen.
+        reason = str(error).replace(path, file.name).replace("Argument 'calibration'", "Argument 'file'")
+        raise ValueError(reason if reason.startswith("Argument") else f"Argument 'file' is refused: {reason}") from None
+
+
+def differs(calibration: Calibration, model: models.Model) -> str:
+    """What must be known of a calibration that is not one of this model, in a sentence; empty if there is nothing."""
+    if calibration.model != model.fingerprint:
+        return f"This was measured on another model than {model.name}, which the page runs; the advice is for that one."
+    if calibration.length != model.length:
+        return f"This calibration is of {calibration.length} tokens; the page runs the model with {model.length}."
+    return ""
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, changed: int) -> Calibration:
+    found = read_calibration(Path(path))
+    if not found.losses:
+        raise check.InputError("", "The calibration is empty: no order was measured")
+    return found
+
+
+@lru_cache(maxsize=64)
+def report(calibration: Calibration, target: float | None, steps: int | None) -> Report:
+    """The losses and the advice.
+
+    Arguments:
+        calibration: The calibration.
+        target: Bits per token allowed above the best one-by-one likelihood.
+        steps: The number of steps instead, if that is settled.
+    """
+    if target is None and steps is None:
+        raise check.InputError("target", "be a number of bits per token, unless the steps are settled")
+    advice = advise(calibration, target=target, steps=steps)
+    return Report(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration, target)))
+
+
+@lru_cache(maxsize=8)
+def _losses(calibration: Calibration) -> tuple[Profile, ...]:
+    bits = 1 / math.log(2)
+    result = []
+    for name, losses in calibration.losses.items():
+        costs = calibration.costs(name) * bits / calibration.length
+        result.append(Profile(name, losses.nodes[:-1], losses.profile * bits, costs))
+    return tuple(result)

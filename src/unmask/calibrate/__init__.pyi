@@ -1,0 +1,12 @@
+from .advice import Advice as Advice
+from .advice import advise as advise
+from .advice import forecast as forecast
+from .advice import measured_as as measured_as
+from .advice import one_by_one as one_by_one
+from .calibration import Calibration as Calibration
+from .calibration import Forecast as Forecast
+from .losses import Curved as Curved
+from .losses import Losses as Losses
+from .losses import Tabled as Tabled
+from .losses import losses_of as losses_of
+from .measurement import measure as measure

@@ -1,0 +1,11 @@
+"""What data are: their loss curve, and the measures of dependence that are sums of its drops.
+
+curve       the loss curve: all that a schedule with random positions can see of a distribution
+measures    entropy, TC, DTC, mutual information and KL of a distribution given as a table
+estimate    the loss curve of a distribution by simulation
+files       loss curves and gauges kept in files
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

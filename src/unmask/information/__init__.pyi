@@ -1,0 +1,15 @@
+from .curve import Curve as Curve
+from .estimate import CurveEstimate as CurveEstimate
+from .estimate import average as average
+from .estimate import estimate_curve as estimate_curve
+from .files import Reading as Reading
+from .files import read_curve as read_curve
+from .files import read_gauge as read_gauge
+from .measures import drops as drops
+from .measures import dual_total_correlation as dual_total_correlation
+from .measures import entropy as entropy
+from .measures import information_curve as information_curve
+from .measures import information_sum as information_sum
+from .measures import kl as kl
+from .measures import loss_curve as loss_curve
+from .measures import total_correlation as total_correlation

@@ -1,0 +1,213 @@
+"""Loss curves and gauges kept in files.
+
+Two formats, told apart by the first letter:
+
+    JSON    a list of numbers, or an object that has the list under the key "loss" (a gauge: "gauge")
+    CSV     one number per line, or two columns `n,loss` (a gauge: `i,gauge`), with or without a line of headings
+
+A curve lists `ℓ(0) … ℓ(L−1)`, a gauge `g_1 … g_{L−1}`. With two columns the first is the index, in any order. A number
+that is missing, doubled or not finite is refused with the place where it was found, and so is a curve that increases.
+Nothing is interpolated, extrapolated or mended unless asked for.
+"""
+
+import csv
+import json
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from unmask import _check as check
+from unmask.gauge import Vector
+from unmask.information.curve import Curve
+
+
+@final
+@dataclass(frozen=True)
+class Reading:
+    """A curve as it was read.
+
+    Arguments:
+        curve: The curve.
+        change: By how much isotonic regression changed its values at most, in nats; zero if it was not needed.
+    """
+
+    curve: Curve
+    change: float
+
+
+def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone: bool = False) -> Reading:
+    """Read a loss curve.
+
+    Arguments:
+        path: The file.
+        length: How many tokens the curve must have; as many as there are numbers by default.
+        monotone: Whether to replace a curve that increases by the nearest one that does not, in least squares. A
+            measured curve may increase by its noise.
+
+    Raises:
+        ValueError: if the file cannot be read, a number is missing or out of place, or the curve increases.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        ...     _ = file.write("n,loss\\n0,1.5\\n1,0.5\\n2,0.7\\n")
+        ...     file.flush()
+        ...     reading = read_curve(file.name, monotone=True)
+        >>> reading.curve.loss.round(3).tolist(), round(reading.change, 3)
+        ([1.5, 0.6, 0.6], 0.1)
+    """
+    values = _numbers(path, "curve", "loss", first=0, count=length)
+    if values.size == 0:
+        raise check.InputError("curve", "have at least one number", detail=f"but '{path}' has none")
+    if values.min() < -1e-9:
+        where = int(np.argmin(values))
+        raise check.InputError(
+            "curve", "not be negative", detail=f"but '{path}' has {values[where]:g} at {where} visible tokens"
+        )
+    # Regression would change a curve that does not increase by the rounding of its means.
+    if monotone and np.any(np.diff(values) > 0):
+        nearest = isotonic_regression(values, increasing=False).x
+        return Reading(Curve(nearest), float(np.max(np.abs(nearest - values))))
+    try:
+        return Reading(Curve(values), 0.0)
+    except check.InputError as error:
+        raise error.changed(
+            argument="curve", remedy="With {monotone} it becomes the nearest curve that does not."
+        ) from None
+
+
+def read_gauge(path: str | PathLike[str], *, length: int | None = None) -> Vector:
+    """Read a gauge: one positive number for each rank from 1 to `length − 1`.
+
+    Raises:
+        ValueError: if the file cannot be read, or the numbers are not that many or not positive.
+    """
+    values = _numbers(path, "gauge", "gauge", first=1, count=None if length is None else length - 1)
+    if np.any(values <= 0):
+        where = int(np.argmax(values <= 0))
+        raise check.InputError("gauge", "be positive", detail=f"but '{path}' has {values[where]:g} at rank {where + 1}")
+    return Vector(values)
+
+
+def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, count: int | None) -> NDArray[np.float64]:
+    """The numbers of a file, one for each index from `first` on, `count` of them unless that is None."""
+    text = _text(path, name)
+    if not text.strip():
+        raise check.InputError(name, "be a file of numbers", detail=f"but '{path}' is empty")
+    values = _from_json(text, path, name, key) if text.lstrip()[0] in "[{" else _from_csv(text, path, name, key, first)
+    if count is not None and len(values) != count:
+        tokens = count + first
+        raise check.InputError(
+            name, f"have {count} numbers for a length of {tokens}", detail=f"but '{path}' has {len(values)}"
+        )
+    return np.array(values, dtype=np.float64)
+
+
+def _text(path: str | PathLike[str], name: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise check.InputError(name, "be a file to read", found=f"'{path}': {reason}") from None
+    except UnicodeDecodeError:
+        raise check.InputError(name, "be a text file, CSV or JSON", detail=f"but '{path}' is not") from None
+
+
+def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> list[float]:
+    try:
+        record: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise check.InputError(
+            name, "be valid JSON", detail=f"but '{path}' breaks off in line {error.lineno}: {error.msg}"
+        ) from None
+    except (RecursionError, ValueError):
+        raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not") from None
+    if isinstance(record, dict):
+        if key not in record:
+            raise check.InputError(name, f'have the key "{key}"', detail=f"which '{path}' has not")
+        record = record[key]
+    if not isinstance(record, list):
+        raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not")
+    for place, value in enumerate(record):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
+            shown = json.dumps(value) if len(str(value)) < 40 else "something else"
+            raise check.InputError(name, "hold finite numbers", detail=f"but '{path}' has {shown} at place {place + 1}")
+    return [float(value) for value in record]
+
+
+def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: int) -> list[float]:
+    lines = [
+        (number, [word.strip() for word in words])
+        for number, words in enumerate(csv.reader(text.splitlines()), start=1)
+        if any(word.strip() for word in words)
+    ]
+    if not any(_is_number(word) for word in lines[0][1]):  # headings
+        lines = lines[1:]
+    columns = len(lines[0][1]) if lines else 1
+    symbol = "n" if first == 0 else "i"
+    rows: list[list[float]] = []
+    for number, words in lines:
+        if len(words) != columns or columns > 2:
+            raise check.InputError(
+                name,
+                f"have one number per line or two columns {symbol},{key}",
+                detail=f"but line {number} of '{path}' has {len(words)} columns",
+            )
+        row = [_number(word) for word in words]
+        if None in row:
+            bad = words[row.index(None)]
+            raise check.InputError(
+                name, "hold finite numbers", detail=f"but line {number} of '{path}' has '{bad[:40]}'"
+            )
+        rows.append([value for value in row if value is not None])
+    if columns == 1:
+        return [value for (value,) in rows]
+    return _in_order(rows, path, name, symbol, first)
+
+
+def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, symbol: str, first: int) -> list[float]:
+    """The second column, by the first: every index from `first` to the largest, once."""
+    found: dict[float, float] = {}
+    for index, value in rows:
+        if index != int(index) or index < first:
+            raise check.InputError(
+                name, f"have whole numbers {symbol} from {first} on", detail=f"but '{path}' has {index:g}"
+            )
+        if index in found:
+            raise check.InputError(name, f"have each {symbol} once", detail=f"but '{path}' has {index:g} twice")
+        found[index] = value
+    last = int(max(found))
+    missing = last + 1 - first - len(found)
+    if missing:
+        absent = next(index for index in range(first, last) if index not in found)
+        others = f" and {missing - 1} more are" if missing > 1 else " is"
+        raise check.InputError(
+            name, f"have every {symbol} from {first} to {last}", detail=f"but {absent}{others} missing in '{path}'"
+        )
+    return [found[index] for index in sorted(found)]
+
+
+def _is_number(word: str) -> bool:
+    """Whether the word is a number, be it "nan"."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _number(word: str) -> float | None:
+    """The word as a finite number; None if it is not."""
+    return float(word) if _is_number(word) and np.isfinite(float(word)) else None
+
+
+def _finite(value: float) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:
+        return False

@@ -1,0 +1,94 @@
+"""A network of Hugging Face as a mask predictor, with its output layer apart where that is possible.
+
+The output layer of a language model is a matrix product with the vocabulary: most of the work at 126,464 tokens, and
+needed at the masked positions alone. Whatever the architecture, `get_output_embeddings` names that layer. A shallow
+copy of the network with the identity in its place gives hidden states; the weights are shared. Some architectures do
+more after that layer, or never call it: so both ways are run once on a few tokens, and unless they agree the network
+is used whole.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from unmask import _check as check
+from unmask._torch import Tensor, torch
+from unmask.predict import Headed, Logits, MaskPredictor
+
+_ROUNDINGS = 4  # how many units of its last digit the largest logit may differ by
+
+
+class Call:
+    """Calls a network with token ids; padding is hidden from its attention.
+
+    Arguments:
+        network: Takes `input_ids` and `attention_mask`, and gives an object with `.logits`.
+        pad: The token id of padding; `None` if there is none.
+    """
+
+    def __init__(self, network: Any, pad: int | None):
+        self.network, self.pad = network, pad
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        if self.pad is not None:
+            present = tokens != self.pad
+            # Without padding attention is faster. To look costs nothing on the CPU; a GPU would be waited for.
+            if present.is_cuda or not bool(present.all()):
+                return self.network(input_ids=tokens, attention_mask=present.long()).logits
+        return self.network(input_ids=tokens).logits
+
+
+@torch.no_grad()
+def predictor(network: Any, mask: int, pad: int | None, probe: Sequence[int]) -> MaskPredictor:
+    """The network as a mask predictor: `Headed` if that gives the same logits on the probe, else `Logits`.
+
+    Arguments:
+        network: A model of transformers with a head for tokens.
+        mask: Token id that stands at masked positions.
+        pad: Token id of padding, if there is any.
+        probe: A few token ids to compare on.
+    """
+    device = next(network.parameters()).device
+    tokens = torch.tensor([list(probe)], device=device)
+    whole = Call(network, pad)
+    logits = whole(tokens)
+    if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
+        raise check.InputError("model", "give logits for every position", found=f"of shape {tuple(logits.shape)}")
+    vocab = logits.shape[-1]
+    parts = split(network)
+    if parts is not None:
+        body, head = Call(parts[0], pad), parts[1]
+        if _agree(body, head, tokens, logits):
+            return Headed(body, head, vocab, mask)
+    return Logits(whole, vocab, mask)
+
+
+def split(network: Any) -> tuple[torch.nn.Module, torch.nn.Linear] | None:
+    """A copy of the network that gives hidden states in place of logits, and its output layer; or `None`."""
+    try:
+        head = network.get_output_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+    path = next((name for name, part in network.named_modules() if part is head), "")
+    if not path or not isinstance(head, torch.nn.Linear):
+        return None
+    return _replaced(network, path.split("."), torch.nn.Identity()), head
+
+
+def _replaced(module: torch.nn.Module, path: list[str], part: torch.nn.Module) -> torch.nn.Module:
+    """The module with another part at a path; only the modules on the path are copied, and no weights."""
+    copied = copy.copy(module)
+    inner = module.get_submodule(path[0])
+    copied._modules = {**module._modules, path[0]: _replaced(inner, path[1:], part) if path[1:] else part}
+    return copied
+
+
+def _agree(body: Call, head: torch.nn.Linear, tokens: Tensor, logits: Tensor) -> bool:
+    try:
+        found = head(body(tokens))
+    except (AttributeError, RuntimeError, TypeError, IndexError, KeyError):
+        return False  # the layer is not simply called: its weights are used by hand, say
+    if found.shape != logits.shape:
+        return False
+    error = (found.float() - logits.float()).abs().max()
+    return bool(error <= _ROUNDINGS * torch.finfo(logits.dtype).eps * logits.float().abs().max())

@@ -1,0 +1,203 @@
+"""Texts as token ids: alphabets, tokenizers, and a memory-mapped store.
+
+An `Alphabet` is a list of characters; byte-level text is the alphabet of all 256 bytes. A `tokenizers` file gives any
+other vocabulary. `Store` keeps the ids of a long text in a file and hands out windows of it without reading the rest.
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _check as check
+from unmask._atomic import replacing
+
+_NAMED = 40  # characters of an alphabet that a sentence can name
+
+
+class Codec(ABC):
+    """Maps text to token ids and back."""
+
+    vocab: int
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Token ids of a text."""
+
+    @abstractmethod
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of token ids."""
+
+    def prompt(self, text: str, mask: int) -> list[int]:
+        """Token ids of a text in which `_` stands for a masked token.
+
+        Arguments:
+            text: The text.
+            mask: The token id to put at masked tokens.
+        """
+        tokens: list[int] = []
+        for part in re.split("(_)", text):
+            tokens += [mask] if part == "_" else self.encode(part).tolist()
+        return tokens
+
+    def chat(self, message: str) -> list[int]:
+        """Token ids of a message to be answered, for those models that answer.
+
+        Raises:
+            ValueError: if this one does not.
+        """
+        raise check.InputError("model", "have a chat template to be talked to", detail="which this one has not")
+
+    def piece(self, token: int) -> str:
+        """The text of one token among others."""
+        return self.decode([token])
+
+
+@dataclass(frozen=True)
+class Alphabet(Codec):
+    """One token per character, numbered in the order given.
+
+    Example:
+        >>> Alphabet("abc").encode("cab").tolist()
+        [2, 0, 1]
+    """
+
+    characters: str
+
+    def __post_init__(self):
+        if not self.characters or len(set(self.characters)) != len(self.characters):
+            raise check.InputError("characters", "be a string of different characters, at least one")
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return len(self.characters)
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return self._numbers("text", text, {})
+
+    def prompt(self, text: str, mask: int) -> list[int]:
+        return self._numbers("prompt", text, {"_": mask}).tolist()
+
+    def _numbers(self, name: str, text: str, more: dict[str, int]) -> NDArray[np.int64]:
+        table = {character: number for number, character in enumerate(self.characters)} | more
+        try:
+            return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
+        except KeyError as error:
+            where = text.index(error.args[0])
+            lower = " Write it in lower case." if error.args[0].lower() in table else ""
+            named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
+            raise check.InputError(
+                name,
+                f"use the {self.vocab} characters of the alphabet{named}",
+                detail=f"but has {error.args[0]!r} at character {where + 1}.{lower}",
+            ) from None
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return "".join(self.characters[token] for token in tokens)
+
+
+@dataclass(frozen=True)
+class Bytes(Codec):
+    """One token per byte of UTF-8."""
+
+    vocab: int = 256
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return bytes(tokens).decode(errors="replace")
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer(Codec):
+    """A tokenizer file of the `tokenizers` library."""
+
+    inner: Any
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
+        """Read a tokenizer file."""
+        try:
+            return cls.of(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise check.InputError("path", "name a tokenizer file", detail=f"which {path} is not") from None
+
+    @classmethod
+    def of(cls, text: str) -> "Tokenizer":
+        """The tokenizer that the text of such a file describes."""
+        try:
+            import tokenizers
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                'This needs tokenizers, which is not installed. Run: pip install "unmask[torch]" tokenizers'
+            ) from None
+        try:
+            return cls(tokenizers.Tokenizer.from_str(text))
+        except Exception as error:  # the library raises nothing more special
+            raise check.InputError("text", f"describe a tokenizer: {error}") from None
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return int(self.inner.get_vocab_size())
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        # A text is cut into windows and prompts into parts: marks of its ends belong to neither.
+        return np.array(self.inner.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self.inner.decode(list(tokens))
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """A long sequence of token ids, in memory or mapped from a file."""
+
+    tokens: NDArray[Any]
+
+    @classmethod
+    def of(cls, text: str, codec: Codec) -> "Store":
+        return cls(codec.encode(text).astype(_smallest(codec.vocab)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as a `.npy` file; it appears complete or not at all."""
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.save(file, self.tokens)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Store":
+        """Map a file written by `save`; nothing is read until it is asked for."""
+        return cls(np.load(path, mmap_mode="r"))
+
+    def __len__(self) -> int:
+        return self.tokens.size
+
+    def windows(self, length: int, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The windows of `length` tokens that begin at `starts`, shape `(count, length)`."""
+        return self.tokens[np.asarray(starts)[:, None] + np.arange(length)].astype(np.int64)
+
+    def random_windows(self, length: int, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """`count` windows at uniformly random places."""
+        self._at_least(length)
+        return self.windows(length, rng.integers(len(self) - length + 1, size=count))
+
+    def even_windows(self, length: int, count: int | None = None) -> NDArray[np.int64]:
+        """Disjoint windows spread evenly over the text: as many as asked for, or all."""
+        self._at_least(length)
+        most = len(self) // length
+        count = most if count is None else check.integer("count", count, least=1, most=most)
+        return self.windows(length, np.arange(count) * most // count * length)
+
+    def _at_least(self, length: int) -> None:
+        if len(self) < length:
+            raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(self)}")
+
+
+def _smallest(vocab: int) -> type:
+    return np.uint8 if vocab <= 256 else np.uint16 if vocab <= 65536 else np.uint32

@@ -1,0 +1,302 @@
+"""A small bidirectional transformer: enough of a model to have something real to schedule.
+
+Rotary positions, RMSNorm, SwiGLU, torch's scaled-dot-product attention; no dropout, no biases. Token ids are `0 …
+vocab−1` and the mask is `vocab`.
+
+A sampler's step needs predictions at few positions, so the depth is split. The first layers mix all positions with one
+another and end in a memory: keys and values of every position. The readers after them let each position read that
+memory and nothing else, so they run at the positions asked for and no others: with 16 steps, at a sixteenth of them.
+
+Weights are saved as safetensors with the configuration, and whatever else is worth knowing, inside the file, so that
+one file is a model.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from unmask import _check as check
+from unmask._atomic import replacing
+from unmask._torch import Tensor, torch
+from unmask.predict import MaskPredictor
+from unmask.predict.base import Prediction
+
+_FORMAT = "unmask-transformer-2"
+_TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
+
+
+@dataclass(frozen=True)
+class Config:
+    """Shape of a transformer.
+
+    Arguments:
+        vocab: Number of tokens, without the mask.
+        length: Longest sequence.
+        width, heads: Width of a state and its attention heads; `width` is a multiple of `2 · heads`.
+        layers: Layers that mix all positions.
+        readers: Layers after them, which run only where a prediction is wanted.
+        hidden: Width of the feed-forward part of a layer.
+        reader_hidden: The same of a reader, where width costs a sampler little.
+    """
+
+    vocab: int
+    length: int
+    width: int = 256
+    layers: int = 4
+    readers: int = 4
+    heads: int = 4
+    hidden: int = 512
+    reader_hidden: int = 928
+
+    def __post_init__(self):
+        for name, value in asdict(self).items():
+            check.integer(name, value, least=1)
+        if self.width % (2 * self.heads):
+            raise check.InputError("width", f"be a multiple of 2 x {self.heads} heads", found=f"{self.width}")
+
+
+class Feed(torch.nn.Module):
+    """A gated feed-forward layer on a normalised input, added to it."""
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.norm = torch.nn.RMSNorm(width)
+        self.gate_up = torch.nn.Linear(width, 2 * hidden, bias=False)
+        self.down = torch.nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
+        return x + self.down(torch.nn.functional.silu(gate) * up)
+
+
+class Layer(torch.nn.Module):
+    """Attention of all positions to all, then a feed-forward layer."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.heads = config.heads
+        self.norm = torch.nn.RMSNorm(config.width)
+        self.qkv = torch.nn.Linear(config.width, 3 * config.width, bias=False)
+        self.out = torch.nn.Linear(config.width, config.width, bias=False)
+        self.feed = Feed(config.width, config.hidden)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        query, key, value = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
+        return self.feed(x + self.out(_attend(query, key, value)))
+
+
+class Memory(NamedTuple):
+    """What the layers make of a batch: states `(batch, length, width)`, keys and values `(batch, length, heads, …)`."""
+
+    states: Tensor
+    keys: Tensor
+    values: Tensor
+
+    def expand(self, batch: int) -> "Memory":
+        return Memory(*(part.expand(batch, *part.shape[1:]) for part in self))
+
+
+class Rows(NamedTuple):
+    """Positions at which a batch is read: flat indices, and where each stands in a table `(batch, breadth)`.
+
+    Everything but attention treats a row by itself. Attention needs the rows of a sequence side by side, in a table
+    with a line for each sequence.
+    """
+
+    flat: Tensor
+    place: Tensor
+    breadth: int
+
+    @staticmethod
+    def at_home(flat: Tensor, length: int) -> "Rows":
+        """Rows that keep their positions in the table, which then has room for all: nothing is counted."""
+        return Rows(flat, flat, length)
+
+    @staticmethod
+    def packed(flat: Tensor, batch: int, length: int) -> "Rows":
+        """Rows moved to the left, in a table just broad enough for the sequence that has most."""
+        sequence = flat // length
+        count = torch.bincount(sequence, minlength=batch)
+        breadth = int(count.max()) if batch else 0
+        grouped = torch.argsort(sequence, stable=True)
+        place = torch.empty_like(flat)
+        place[grouped] = torch.arange(len(flat)) - (count.cumsum(0) - count)[sequence[grouped]]
+        return Rows(flat, sequence * breadth + place, breadth)
+
+
+class Reader(torch.nn.Module):
+    """Attention of some rows to a memory, then a feed-forward layer."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.heads = config.heads
+        self.norm = torch.nn.RMSNorm(config.width)
+        self.query = torch.nn.Linear(config.width, config.width, bias=False)
+        self.out = torch.nn.Linear(config.width, config.width, bias=False)
+        self.feed = Feed(config.width, config.reader_hidden)
+
+    def forward(self, x: Tensor, memory: Memory, rows: Rows, cos: Tensor, sin: Tensor) -> Tensor:
+        query = _rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
+        batch = memory.keys.shape[0]
+        table = query.new_zeros((batch * rows.breadth, *query.shape[1:])).index_copy(0, rows.place, query)
+        mixed = _attend(table.unflatten(0, (batch, rows.breadth)), memory.keys, memory.values)
+        return self.feed(x + self.out(mixed.flatten(0, 1)[rows.place]))
+
+
+class Transformer(torch.nn.Module):
+    """Maps token ids `(batch, length)` to logits `(batch, length, vocab)`, in three stages: memory, readers, head."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.embed = torch.nn.Embedding(config.vocab + 1, config.width)
+        self.layers = torch.nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.kept = torch.nn.RMSNorm(config.width)
+        self.keys_values = torch.nn.Linear(config.width, 2 * config.width, bias=False)
+        self.readers = torch.nn.ModuleList(Reader(config) for _ in range(config.readers))
+        self.norm = torch.nn.RMSNorm(config.width)
+        self.head = torch.nn.Linear(config.width, config.vocab, bias=False)
+        cos, sin = _angles(config)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
+        depth = config.layers + config.readers
+        for name, parameter in self.named_parameters():
+            if parameter.ndim == 2:
+                # Branches that add to the stream start smaller, so that depth does not change its scale.
+                small = (2 * depth) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
+                torch.nn.init.normal_(parameter, std=small * config.width**-0.5)
+
+    def forward(self, tokens: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Logits of all positions, or of the flat indices into `batch · length` asked for, shape `(rows, vocab)`."""
+        if rows is None:
+            return self(tokens, torch.arange(tokens.numel(), device=tokens.device)).unflatten(0, tokens.shape)
+        return self.head(self.read(self.memory(tokens), Rows.at_home(rows, tokens.shape[1])))
+
+    def memory(self, tokens: Tensor) -> Memory:
+        """What all positions together make of the tokens."""
+        length = tokens.shape[1]
+        if length > self.config.length:
+            raise check.InputError("tokens", f"have at most {self.config.length} positions", found=f"{length}")
+        x = self.embed(tokens)
+        cos, sin = self._turns(torch.arange(length, device=tokens.device), x)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        key, value = self.keys_values(self.kept(x)).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
+        return Memory(x, _rotate(key, cos, sin), value)
+
+    def read(self, memory: Memory, rows: Rows) -> Tensor:
+        """Hidden states of the rows, shape `(rows, width)`."""
+        x = memory.states.flatten(0, 1)[rows.flat]
+        cos, sin = self._turns(rows.flat % memory.states.shape[1], x)
+        for reader in self.readers:
+            x = reader(x, memory, rows, cos, sin)
+        return self.norm(x)
+
+    def predictor(self) -> "Reading":
+        """This model as a mask predictor."""
+        return Reading(self)
+
+    def _turns(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the positions, with room for an axis of heads."""
+        cos, sin = self.get_buffer("cos")[positions, None], self.get_buffer("sin")[positions, None]
+        return cos.to(x.dtype), sin.to(x.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(MaskPredictor):
+    """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted."""
+
+    model: Transformer
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        index = torch.arange(tokens.numel(), device=tokens.device) if rows is None else rows
+        if tokens.is_cuda:
+            # To count the rows of a sequence would be to wait for the GPU.
+            hidden = self.model.read(self.model.memory(tokens), Rows.at_home(index, tokens.shape[1]))
+        else:
+            hidden = self.model.read(self._memory(tokens), Rows.packed(index, *tokens.shape))
+        return Prediction((hidden,), self.model.head, self.vocab)
+
+    def _memory(self, tokens: Tensor) -> Memory:
+        """The memory of a batch, a few sequences at a time; of one, if all are equal, as they are at the first step."""
+        if len(tokens) > 1 and bool((tokens == tokens[:1]).all()):
+            return self.model.memory(tokens[:1]).expand(len(tokens))
+        few = tokens.split(max(1, _TOKENS // tokens.shape[1]))
+        return Memory(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
+
+
+def _angles(config: Config) -> tuple[Tensor, Tensor]:
+    half = config.width // config.heads // 2
+    rate = 10_000.0 ** (-torch.arange(half) / half)
+    angle = torch.outer(torch.arange(config.length), rate)
+    return torch.cos(angle), torch.sin(angle)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention over `(batch, length, heads, …)`, heads joined again."""
+    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    return torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, Any], half: bool = True) -> None:
+    """Write the weights and the configuration as one safetensors file; it appears complete or not at all.
+
+    Arguments:
+        model: The model.
+        path: Where to.
+        about: Plain values to keep with it, such as the alphabet and how it was trained.
+        half: Store in half precision.
+    """
+    from safetensors.torch import save_file
+
+    dtype = torch.float16 if half else torch.float32
+    weights = {name: value.detach().cpu().to(dtype).contiguous() for name, value in model.state_dict().items()}
+    if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
+        raise check.InputError("model", f"have weights that are numbers and fit into {dtype}")
+    text = {"format": _FORMAT, "config": json.dumps(asdict(model.config)), "about": json.dumps(about)}
+    with replacing(path) as file:
+        save_file(weights, file, metadata=text)
+
+
+def load(path: str | os.PathLike[str]) -> tuple[Transformer, dict[str, Any]]:
+    """Read what `save` wrote: the model in float32, in evaluation mode, and what is known about it.
+
+    Raises:
+        ValueError: if the file is not such a model, or is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - not a dictionary
+    except SafetensorError as error:
+        raise check.InputError(
+            "path", "name an intact safetensors file", detail=f"which {path} is not: {error}"
+        ) from None
+    if metadata.get("format") != _FORMAT:
+        raise check.InputError("path", "name a model saved by unmask", detail=f"which {path} is not")
+    with torch.random.fork_rng(devices=[]):  # the weights drawn are replaced, and nobody asked for them
+        model = Transformer(Config(**json.loads(metadata["config"])))
+    wrong = {name for name, value in model.state_dict().items() if weights.get(name, value[:0]).shape != value.shape}
+    if wrong or len(weights) != len(model.state_dict()):
+        raise check.InputError(
+            "path", "name a complete model", detail=f"but the weights in {path} do not fit its shape"
+        )
+    model.load_state_dict(weights)
+    return model.eval(), json.loads(metadata["about"])

@@ -1,0 +1,36 @@
+"""Mask predictors: for every masked position, its distribution given the revealed tokens.
+
+A predictor is called as `predictor(tokens, masked, rows)`. `rows` names the only positions whose predictions are
+needed, as flat indices into `batch · length`; a model then computes hidden states everywhere and its output head on
+those rows alone. The answer is a `Prediction`: logits as a means, read through what a sampler wants of them —
+confidence, margin, entropy, log-probabilities — computed lazily, in chunks, in float32 or better whatever the model's
+dtype, and never as a float64 array over the whole vocabulary.
+
+    ExactPredictor     the conditional marginals of a known distribution: a perfect model
+    Logits             any module or function that maps token ids to logits
+    Headed             a body that gives hidden states and a head that gives logits
+
+Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
+`Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
+`Tempered` (a deliberately wrong predictor), `Counted`, `Watched`.
+"""
+
+from unmask.predict.base import MaskPredictor, Prediction
+from unmask.predict.sources import ExactPredictor, Headed, Logits
+from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
+
+__all__ = [
+    "Counted",
+    "ExactPredictor",
+    "Framed",
+    "Guided",
+    "Headed",
+    "Logits",
+    "MaskPredictor",
+    "Prediction",
+    "Shifted",
+    "Suppressed",
+    "Tempered",
+    "Watched",
+    "Wrapper",
+]

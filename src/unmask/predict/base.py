@@ -1,0 +1,170 @@
+"""What a model says about some positions, read through what a sampler wants of it.
+
+Logits are a means: confidence, margin, entropy and log-probabilities are computed lazily, a chunk of rows at a time, in
+float32 or better whatever the model's dtype, and never as a float64 array over the whole vocabulary.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+
+from unmask._torch import Tensor, torch
+from unmask.predict import _fused as fused
+
+_ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
+_TILE = 256  # rows of a matrix product, and of a reduction, that fill a GPU evenly
+
+
+class Prediction:
+    """Predictions for some positions: `head(*parts)` gives their logits, a chunk of rows at a time.
+
+    Arguments:
+        parts: Tensors with one row for each position (hidden states, or logits themselves).
+        head: Maps such rows to logits, shape `(rows, vocab)`.
+        vocab: Number of tokens.
+    """
+
+    def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
+        self.parts, self.head, self.vocab = parts, head, vocab
+
+    def __len__(self) -> int:
+        return self.parts[0].shape[0]
+
+    def take(self, index: Tensor) -> "Prediction":
+        """The predictions of the given rows."""
+        return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
+
+    def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
+        """Logits of rows `start … stop−1`, in float32 or better."""
+        return precise(self.head(*(part[start:stop] for part in self.parts)))
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Row ranges small enough to hold their logits at once."""
+        rows = max(1, _ELEMENTS // self.vocab)
+        rows = rows if rows < _TILE else rows // _TILE * _TILE
+        return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
+
+    def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
+        """Log-probabilities of rows `start … stop−1`, in float32 or better."""
+        values = self.head(*(part[start:stop] for part in self.parts))
+        # One fused pass from the model's dtype: converting first would double the memory traffic.
+        return torch.log_softmax(values, dim=-1, dtype=better(values.dtype))
+
+    def losses(self, tokens: Tensor) -> Tensor:
+        """Minus the log-probability of one token for each row, in float64."""
+        parts = [
+            -self.log_probabilities(start, stop).gather(1, tokens[start:stop, None])[:, 0].double()
+            for start, stop in self.chunks() or [(0, 0)]
+        ]
+        return torch.cat(parts)
+
+    @cached_property
+    def confidence(self) -> Tensor:
+        """The largest probability of each row."""
+        return self._reduce(_confidence) if self._fused is None else self._fused[0]
+
+    @cached_property
+    def margin(self) -> Tensor:
+        """The gap between the two largest probabilities of each row."""
+        return self._reduce(_margin) if self._fused is None else self._fused[1]
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        """The entropy of each row, in nats."""
+        return self._reduce(_entropy) if self._fused is None else self._fused[2]
+
+    @cached_property
+    def _fused(self) -> Tensor | None:
+        """All three from one pass over the vocabulary, where the machine has a kernel for it."""
+        parts = []
+        for start, stop in self.chunks() if self.parts[0].is_cuda else []:
+            logits = self.head(*(part[start:stop] for part in self.parts))
+            if not fused.usable(logits):
+                return None
+            parts.append(fused.statistics(logits))
+        return torch.cat(parts, dim=1) if parts else None
+
+    def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        parts = []
+        for start, stop in self.chunks() or [(0, 0)]:
+            logits = self.head(*(part[start:stop] for part in self.parts))
+            # One fused pass from the model's dtype to probabilities in float32 or better.
+            parts.append(function(torch.softmax(logits, dim=-1, dtype=better(logits.dtype))))
+        return torch.cat(parts)
+
+
+class MaskPredictor(ABC):
+    """Predicts every masked position from the revealed tokens.
+
+    Attributes:
+        vocab: Number of tokens.
+        mask: The token id that stands at masked positions; it is never drawn.
+        whole: True if every call needs all the sequences of the batch, because something is kept for each of them (a
+            prompt, an attention mask). By default a call is given those sequences that reveal something, and no
+            others.
+    """
+
+    vocab: int
+    mask: int
+    whole: bool = False
+
+    @abstractmethod
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        """Predict positions.
+
+        Arguments:
+            tokens: Token ids, shape `(batch, length)`, with `mask` at masked positions.
+            masked: Booleans of the same shape.
+            rows: Flat indices into `batch · length` of the positions wanted; all of them by default.
+
+        Returns:
+            A prediction with one row for each entry of `rows`.
+        """
+
+
+# Each reduction owns the probabilities it is given and may overwrite them.
+
+
+def _confidence(probabilities: Tensor) -> Tensor:
+    return probabilities.amax(dim=-1)
+
+
+def _margin(probabilities: Tensor) -> Tensor:
+    best, where = probabilities.max(dim=-1, keepdim=True)
+    # A second pass for the maximum beats a sort or a top-k over the vocabulary.
+    return best[:, 0] - probabilities.scatter_(-1, where, 0.0).amax(dim=-1)
+
+
+def _entropy(probabilities: Tensor) -> Tensor:
+    terms = torch.special.entr(probabilities)
+    # A lone long row would be added up in another order than a row among others: give it company.
+    terms = terms if len(terms) != 1 else terms.expand(2, -1)
+    return terms.sum(dim=-1)[: len(probabilities)]
+
+
+def better(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which to compute with values of `dtype`: float32 or better."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def precise(logits: Tensor) -> Tensor:
+    return logits.to(better(logits.dtype))
+
+
+def without(prediction: Prediction, ids: Sequence[int]) -> Prediction:
+    """The prediction with some tokens made impossible."""
+    if not ids:
+        return prediction
+
+    def head(*parts: Tensor) -> Tensor:
+        logits = prediction.head(*parts)
+        return logits.index_fill(-1, token_index(tuple(ids), logits.device), -torch.inf)
+
+    return Prediction(prediction.parts, head, prediction.vocab)
+
+
+@lru_cache(maxsize=64)
+def token_index(ids: tuple[int, ...], device: torch.device) -> Tensor:
+    """Token ids on the device, written there once and without a copy from the host: the loop would wait for it."""
+    with torch.inference_mode(False):  # what is kept must be usable in training too
+        return torch.cat([torch.full((1,), token, dtype=torch.int64, device=device) for token in (*ids, 0)])[:-1]

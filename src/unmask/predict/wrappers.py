@@ -1,0 +1,202 @@
+"""Predictors made of other predictors: guidance, tokens that may not be drawn, shifted and framed sequences, counts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from unmask import _check as check
+from unmask._torch import Tensor, torch
+from unmask.predict.base import MaskPredictor, Prediction, precise, token_index, without
+
+
+class Wrapper(MaskPredictor):
+    """A predictor made of another one."""
+
+    predictor: MaskPredictor
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.mask
+
+    @property
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.predictor.whole
+
+
+@dataclass(frozen=True, eq=False)
+class Suppressed(Wrapper):
+    """Gives some tokens probability zero."""
+
+    predictor: MaskPredictor
+    tokens: Sequence[int]
+
+    def __post_init__(self):
+        if not isinstance(self.tokens, Sequence):
+            raise check.InputError("tokens", "be a list of token ids", found=f"{type(self.tokens).__name__}")
+        for token in self.tokens:
+            check.integer("tokens", token, least=0, most=self.vocab - 1)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        return without(self.predictor(tokens, masked, rows), self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Tempered(Wrapper):
+    """Divides the logits by a temperature: a predictor with a known error, for experiments.
+
+    This changes the predictor itself; to sample at a temperature use `unmask.sample.draw.Categorical`.
+    """
+
+    predictor: MaskPredictor
+    temperature: float
+
+    def __post_init__(self):
+        check.real("temperature", self.temperature, above=0.0)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        inner = self.predictor(tokens, masked, rows)
+        return Prediction(inner.parts, lambda *parts: precise(inner.head(*parts)) / self.temperature, inner.vocab)
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(Wrapper):
+    """Reads the prediction of position `i` from the model's output at `i−1` (Dream); the first from its own."""
+
+    predictor: MaskPredictor
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        if rows is None:
+            rows = torch.arange(tokens.numel(), device=tokens.device)
+        first = rows % tokens.shape[1] == 0
+        return self.predictor(tokens, masked, torch.where(first, rows, rows - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Framed(Wrapper):
+    """Puts fixed tokens around every sequence: the start and end that a model expects, and that no schedule sees.
+
+    Arguments:
+        predictor: The model.
+        before, after: The tokens.
+        pad: A token id that fills up sequences at their end: the tokens `after` then stand before it. By default there
+            is none.
+    """
+
+    predictor: MaskPredictor
+    before: Sequence[int]
+    after: Sequence[int]
+    pad: int | None = None
+
+    def __post_init__(self):
+        for name, tokens in (("before", self.before), ("after", self.after)):
+            for token in tokens:
+                check.integer(name, token, least=0, most=self.vocab - 1)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        batch, length = tokens.shape
+        first, last = len(self.before), len(self.after)
+        wide = first + length + last
+        if rows is None:
+            rows = torch.arange(tokens.numel(), device=tokens.device)
+        frame = token_index((*self.before, *self.after), tokens.device).expand(batch, -1).to(tokens.dtype)
+        framed = torch.cat([frame[:, :first], tokens, frame[:, first:]], dim=1)
+        hidden = torch.nn.functional.pad(masked, (first, last))
+        if self.pad is not None and last:
+            padded = (tokens == self.pad).flip(1).cumprod(dim=1).sum(dim=1, keepdim=True)
+            place = torch.arange(wide, device=tokens.device)
+            # What comes after moves to the left by as many tokens as the padding has, and the padding to its right.
+            moved = torch.where(place < wide - padded, place + padded, place - last)
+            framed = framed.gather(1, torch.where(place < first + length - padded, place, moved))
+        return self.predictor(framed, hidden, rows // length * wide + first + rows % length)
+
+
+@dataclass(frozen=True, eq=False)
+class Guided(Wrapper):
+    """Classifier-free guidance: `logits = conditional + scale (conditional − free)`.
+
+    The free prediction sees the same tokens with the positions in `prompt` masked: each evaluation is two of the
+    model.
+
+    Arguments:
+        predictor: The model.
+        prompt: Booleans, shape `(length,)` or `(batch, length)`: positions hidden from the free prediction.
+        scale: 0 is no guidance, and costs no second evaluation.
+    """
+
+    predictor: MaskPredictor
+    prompt: Tensor
+    scale: float
+
+    def __post_init__(self):
+        check.real("scale", self.scale)
+        if self.prompt.dtype != torch.bool or self.prompt.ndim not in (1, 2):
+            raise check.InputError(
+                "prompt",
+                "hold booleans of shape (length,) or (batch, length)",
+                found=f"{self.prompt.dtype} of shape {tuple(self.prompt.shape)}",
+            )
+
+    @property
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.prompt.ndim == 2 or self.predictor.whole
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        if self.prompt.shape not in (tokens.shape, tokens.shape[1:]):
+            raise check.InputError(
+                "prompt",
+                f"have the shape {tuple(tokens.shape)} or {tuple(tokens.shape[1:])} of the tokens",
+                found=f"{tuple(self.prompt.shape)}",
+            )
+        given = self.predictor(tokens, masked, rows)
+        if self.scale == 0:
+            return given
+        hidden = masked | self.prompt.to(masked.device)
+        free = self.predictor(tokens.masked_fill(hidden, self.mask), hidden, rows)
+        split, scale = len(given.parts), self.scale
+
+        def head(*parts: Tensor) -> Tensor:
+            # In float32 or better: differences of half-precision logits would be multiplied with their rounding.
+            conditional, base = precise(given.head(*parts[:split])), precise(free.head(*parts[split:]))
+            guided = conditional + scale * (conditional - base)
+            # −∞ − (−∞): a token impossible for either stays impossible.
+            return guided.masked_fill(torch.isinf(conditional) | torch.isinf(base), -torch.inf)
+
+        return Prediction((*given.parts, *free.parts), head, self.vocab)
+
+
+@dataclass(eq=False)
+class Counted(Wrapper):
+    """Counts what is asked of a predictor.
+
+    Attributes:
+        calls: Number of evaluations.
+        sequences: Sequences evaluated, summed over the calls.
+        rows: Positions whose prediction was asked for, summed over the calls.
+    """
+
+    predictor: MaskPredictor
+    calls: int = field(default=0, init=False)
+    sequences: int = field(default=0, init=False)
+    rows: int = field(default=0, init=False)
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        self.calls += 1
+        self.sequences += tokens.shape[0]
+        self.rows += tokens.numel() if rows is None else rows.numel()
+        return self.predictor(tokens, masked, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Wrapper):
+    """Reports the number of sequences of every evaluation, to move a progress bar."""
+
+    predictor: MaskPredictor
+    report: Callable[[int], object]
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        prediction = self.predictor(tokens, masked, rows)
+        self.report(tokens.shape[0])
+        return prediction

@@ -1,0 +1,31 @@
+"""The sampler: predict, rank, cut, draw.
+
+sampler    the loop, its state, and what one step did
+plan       which positions come at which step, for a batch
+draw       how a token is drawn from its prediction
+trace      the record of a run
+"""
+
+from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP
+from unmask.sample.sampler import Sampler, Seeds, State, Step, Stop, booleans, seeds_of
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+
+__all__ = [
+    "GIVEN",
+    "OPEN",
+    "PADDED",
+    "Categorical",
+    "Draw",
+    "Greedy",
+    "Replay",
+    "Sampler",
+    "Seeds",
+    "State",
+    "Step",
+    "Stop",
+    "TopK",
+    "TopP",
+    "Trace",
+    "booleans",
+    "seeds_of",
+]

@@ -1,0 +1,381 @@
+"""The sampler: predict, rank, cut, draw.
+
+`Sampler(predictor, schedule)` repeats four things until nothing is masked: ask the predictor, rank the masked
+positions (the schedule's order), cut the ranking (its size), and draw a token for each position above the cut.
+Positions first, tokens second: no rule here looks at a token before it decides to keep it.
+
+If neither half of the schedule looks at predictions, everything but the tokens is decided before the model runs: the
+sampler then asks for the chosen rows only, and its loop never waits for the device. Otherwise all masked positions
+are predicted and the choice is made on the device.
+
+**Rows are independent.** Each sequence has a seed of its own, from which come its sizes, its order and one uniform
+number for each of its positions. The same sequence with the same seed gives the same result alone and in any batch,
+if the predictor does; and the numbers at its positions do not depend on the schedule, so schedules can be compared on
+common randomness.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unmask import _check as check
+from unmask._torch import Tensor, torch
+from unmask.engine import LOCAL, SHARD, Engine, Report, parts
+from unmask.predict import MaskPredictor
+from unmask.sample.draw import Categorical, Draw, Replay
+from unmask.sample.plan import Pace, pace_for
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+from unmask.schedule import Schedule
+
+Seeds = torch.Generator | Sequence[int] | Sequence[torch.Generator]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the next step needs.
+
+    Attributes:
+        tokens: Token ids, shape `(batch, length)`, the predictor's mask at masked positions.
+        masked: Booleans, true where a token is still to be revealed.
+        uniform: One number in `[0, 1)` for each position, used when that position is drawn.
+        pace: The rest of the plan: which positions come at which step.
+        step: Steps taken so far.
+        revealed: The step at which each position was revealed; `GIVEN` if it was not, `PADDED` after an early stop.
+        log_probability: Log-probability of each revealed token under the prediction it was drawn from.
+        evaluations: Predictor evaluations that revealed something of each sequence, shape `(batch,)`.
+        calls: Predictor calls.
+        seeds: The seed of each sequence.
+    """
+
+    tokens: Tensor
+    masked: Tensor
+    uniform: Tensor
+    pace: Pace
+    step: int
+    revealed: Tensor
+    log_probability: Tensor
+    evaluations: np.ndarray
+    calls: int
+    seeds: tuple[int, ...]
+
+    def trace(self) -> Trace:
+        """The record of all steps so far, on the CPU.
+
+        Raises:
+            ValueError: if a prediction on the way was not a number. Nothing earlier says so: a check at every step
+                would make the loop wait for the device.
+        """
+        score = self.log_probability.cpu()
+        if bool(torch.isnan(score).any()):
+            raise check.InputError(
+                "", "The predictor gave logits that are not numbers, or excluded every token of a position"
+            )
+        revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
+        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a reader wants to know of one step.
+
+    Attributes:
+        index: Number of the step, from 0.
+        rows: Flat indices of the positions revealed.
+        tokens: The tokens they were given.
+        log_probability: Their log-probabilities; not a number where the prediction was none.
+    """
+
+    index: int
+    rows: Tensor
+    tokens: Tensor
+    log_probability: Tensor
+
+
+@dataclass(frozen=True)
+class Stop:
+    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
+
+    What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
+    """
+
+    end: int
+    pad: int
+
+    def __post_init__(self):
+        check.integer("end", self.end, least=0)
+        check.integer("pad", self.pad, least=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Fills masked sequences with a predictor under a schedule.
+
+    Arguments:
+        predictor: Predicts masked positions.
+        schedule: How many positions and which.
+        draw: How a token is drawn from its prediction; the predicted law itself by default.
+        stop: Ends sequences early; off by default.
+
+    Example:
+        >>> from unmask import order, size
+        >>> from unmask.distribution import Parity
+        >>> from unmask.predict import ExactPredictor
+        >>> sampler = Sampler(ExactPredictor(Parity(6)), Schedule(size.Even(6), order.Random()))
+        >>> trace = sampler.run((4, 6), rng=torch.Generator().manual_seed(0))
+        >>> (trace.tokens.sum(dim=1) % 2).tolist(), trace.calls
+        ([0, 0, 0, 0], 6)
+    """
+
+    predictor: MaskPredictor
+    schedule: Schedule
+    draw: Draw = field(default_factory=Categorical)
+    stop: Stop | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.predictor, MaskPredictor):
+            raise check.InputError(
+                "predictor",
+                "be a mask predictor",
+                found=f"{type(self.predictor).__name__}",
+                remedy="Wrap a model that gives logits in unmask.predict.Logits.",
+            )
+        for name, value, kind in (("schedule", self.schedule, Schedule), ("draw", self.draw, Draw)):
+            if not isinstance(value, kind):
+                raise check.InputError(name, f"be a {kind.__name__}", found=check.shown(value))
+        if self.stop is not None:
+            if not isinstance(self.stop, Stop):
+                raise check.InputError("stop", "be a Stop", found=check.shown(self.stop))
+            check.integer("end", self.stop.end, most=self.predictor.vocab - 1)
+            check.integer("pad", self.stop.pad, most=self.predictor.vocab - 1)
+
+    def init(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: Seeds,
+        device: torch.device | str | None = None,
+    ) -> State:
+        """Prepare a batch.
+
+        Arguments:
+            start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
+            masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
+            rng: A generator, from which a seed for each row is drawn, or the seeds themselves, or a generator for each
+                row.
+            device: Where to run; by default where the token ids are.
+        """
+        tokens, hidden = _start(start, masked, self.predictor, device)
+        if isinstance(self.draw, Replay) and self.draw.tokens.shape != tokens.shape:
+            shapes = tuple(self.draw.tokens.shape), tuple(tokens.shape)
+            raise check.InputError(
+                "", f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}"
+            )
+        seeds = seeds_of(rng, tokens.shape[0])
+        sources = [np.random.default_rng(seed) for seed in seeds]
+        length = tokens.shape[1]
+        # The uniform numbers come first, so that they are the same under every schedule.
+        uniform = np.stack([source.random(length) for source in sources]) if sources else np.zeros((0, length))
+        pace = pace_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device)
+        return State(
+            tokens=tokens.masked_fill(hidden, self.predictor.mask),
+            masked=hidden,
+            uniform=torch.from_numpy(uniform).to(tokens.device),
+            pace=pace,
+            step=0,
+            revealed=torch.full_like(tokens, GIVEN),
+            log_probability=torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device),
+            evaluations=np.zeros(tokens.shape[0], dtype=np.int64),
+            calls=0,
+            seeds=seeds,
+        )
+
+    @torch.no_grad()
+    def step(self, state: State) -> tuple[State, Step | None]:
+        """Take one step; `None` when nothing was left to reveal."""
+        choice = state.pace.choose(state.step, state.tokens, state.masked, self.predictor)
+        if choice is None:
+            return state, None
+        drawn, scores = [], []
+        uniform = state.uniform.flatten()[choice.rows]
+        for start, stop in choice.prediction.chunks():
+            chances = choice.prediction.log_probabilities(start, stop)
+            token = self.draw(chances, uniform[start:stop], choice.rows[start:stop])
+            drawn.append(token)
+            scores.append(chances.gather(1, token[:, None])[:, 0].double())
+        token, score = torch.cat(drawn), torch.cat(scores)
+        evaluations = state.evaluations.copy()
+        evaluations[choice.sequences] += 1
+        state = replace(
+            state,
+            tokens=_put(state.tokens, choice.rows, token),
+            masked=_put(state.masked, choice.rows, torch.zeros_like(choice.rows, dtype=torch.bool)),
+            revealed=_put(state.revealed, choice.rows, torch.full_like(choice.rows, choice.index)),
+            log_probability=_put(state.log_probability, choice.rows, score),
+            step=choice.index + 1,
+            evaluations=evaluations,
+            calls=state.calls + 1,
+        )
+        if self.stop is not None:
+            state = _stopped(state, self.stop)
+        return state, Step(choice.index, choice.rows, token, score)
+
+    def steps(self, state: State) -> Iterator[tuple[State, Step]]:
+        """All remaining steps, one after the other."""
+        while True:
+            state, step = self.step(state)
+            if step is None:
+                return
+            yield state, step
+
+    def run(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: Seeds,
+        device: torch.device | str | None = None,
+        watch: Callable[[State, Step], None] | None = None,
+        progress: bool = False,
+    ) -> Trace:
+        """Fill a batch and return its record.
+
+        Arguments:
+            start, masked, rng, device: As for `init`.
+            watch: Called after every step.
+            progress: Show a progress bar on standard error.
+        """
+        state = self.init(start, masked, rng=rng, device=device)
+        with _bar(state, progress) as advance:
+            for state, step in self.steps(state):  # noqa: B020 - the last state is the result
+                advance(step.rows.numel())
+                if watch is not None:
+                    watch(state, step)
+        return state.trace()
+
+    def batches(
+        self,
+        start: tuple[int, int] | Tensor,
+        masked: Tensor | None = None,
+        *,
+        rng: Seeds,
+        device: torch.device | str | None = None,
+        batch: int = SHARD,
+        engine: Engine = LOCAL,
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> list[Trace]:
+        """Fill any number of sequences, a batch at a time; the records of the batches.
+
+        Arguments:
+            start, masked, rng, device: As for `init`.
+            batch: Sequences at once.
+            engine: Who does it. The result does not depend on it.
+            progress: Called with the number of sequences finished since the last call.
+        """
+        tokens, hidden = _start(start, masked, self.predictor, device)
+        seeds = seeds_of(rng, tokens.shape[0])
+        slices = parts(tokens.shape[0], max(tokens.shape[0], 1) if self.predictor.whole else batch)
+        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
+        return engine.map(_Filled(self), shards, lambda shard, done: progress(done))
+
+
+@dataclass(frozen=True, eq=False)
+class _Filled:
+    """Work on shards: sequences, what is masked of them, and their seeds."""
+
+    sampler: Sampler
+
+    def __call__(self, shard: tuple[Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
+        tokens, masked, seeds = shard
+        trace = self.sampler.run(tokens, masked, rng=seeds)
+        report(len(seeds))
+        return trace
+
+
+@contextmanager
+def _bar(state: State, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Something to tell how many more tokens are revealed: a bar, or nothing."""
+    if not shown:
+        yield lambda tokens: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("Revealing tokens", total=int(state.masked.sum()))
+        yield lambda tokens: bar.advance(task, tokens)
+
+
+def _start(
+    start: tuple[int, int] | Tensor, masked: Tensor | None, predictor: MaskPredictor, device: torch.device | str | None
+) -> tuple[Tensor, Tensor]:
+    if isinstance(start, Tensor):
+        if start.ndim != 2 or start.is_floating_point() or start.dtype == torch.bool:
+            raise check.InputError("start", "hold token ids of shape (batch, length), or be such a shape")
+        tokens = start.to(device=device, dtype=torch.int64)
+        hidden = tokens == predictor.mask if masked is None else booleans("masked", masked, tokens)
+        given = tokens[~hidden]
+        if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
+            raise check.InputError("start", f"hold token ids from 0 to {predictor.vocab - 1} where not masked")
+        return tokens, hidden
+    if masked is not None:
+        raise check.InputError("", "Argument 'masked' goes with token ids, not with a shape")
+    if not isinstance(start, tuple) or len(start) != 2:
+        raise check.InputError("start", "be a tensor of token ids or a shape (batch, length)", found=check.shown(start))
+    batch, length = check.integer("batch", start[0], least=0), check.integer("length", start[1], least=0)
+    tokens = torch.full((batch, length), predictor.mask, dtype=torch.int64, device=device)
+    return tokens, torch.ones_like(tokens, dtype=torch.bool)
+
+
+def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
+    """Booleans of the shape of the tokens, where those are."""
+    if not isinstance(values, Tensor):
+        raise check.InputError(name, "be a tensor of booleans", found=f"{type(values).__name__}")
+    if values.dtype != torch.bool or values.shape != tokens.shape:
+        raise check.InputError(
+            name,
+            f"hold booleans of shape {tuple(tokens.shape)}",
+            found=f"{values.dtype} of shape {tuple(values.shape)}",
+        )
+    return values.to(tokens.device)
+
+
+def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
+    """A seed for each of `batch` sequences: drawn from a generator, from one for each, or the given ones."""
+    if isinstance(rng, torch.Generator):
+        return _drawn(rng, batch)
+    if isinstance(rng, str) or not isinstance(rng, Sequence):
+        raise check.InputError("rng", "be a torch.Generator or a list of seeds", found=check.shown(rng))
+    seeds = tuple(
+        _drawn(each, 1)[0] if isinstance(each, torch.Generator) else check.integer("rng", each, least=0) for each in rng
+    )
+    if len(seeds) != batch:
+        raise check.InputError("rng", f"hold one seed for each of the {batch} sequences", found=f"{len(seeds)}")
+    return seeds
+
+
+def _drawn(source: torch.Generator, count: int) -> tuple[int, ...]:
+    drawn = torch.randint(2**62, (count,), generator=source, device=source.device)
+    return tuple(int(seed) for seed in drawn.tolist())
+
+
+def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:
+    """A copy of `values` with `new` at the flat indices `rows`; states are never changed in place."""
+    return values.flatten().index_put((rows,), new).view_as(values)
+
+
+def _stopped(state: State, stop: Stop) -> State:
+    ended = (state.tokens == stop.end) & (state.revealed != GIVEN)
+    open_before = state.masked.cumsum(dim=1) > 0
+    # After the first revealed end that has nothing masked before it, everything masked becomes padding.
+    after = (ended & ~open_before).cumsum(dim=1) > 0
+    closed = after & state.masked
+    return replace(
+        state,
+        pace=state.pace.without(closed),
+        tokens=state.tokens.masked_fill(closed, stop.pad),
+        masked=state.masked & ~closed,
+        revealed=state.revealed.masked_fill(closed, PADDED),
+    )

@@ -1,0 +1,11 @@
+"""Training a mask predictor on the paper's objective.
+
+loop      a whole run: batches, rates, checkpoints, the log
+update    one update, and the same recorded once and replayed
+masks     where the masked sets come from: uniform, or those that a schedule visits
+"""
+
+from unmask.train.loop import Progress, Recipe, rate_share, train
+from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+
+__all__ = ["Masks", "MixedMasks", "Progress", "Recipe", "ScheduleMasks", "UniformMasks", "rate_share", "train"]

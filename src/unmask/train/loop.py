@@ -1,0 +1,381 @@
+"""Training: the masked-diffusion objective of the paper, and a loop that can be killed at any moment.
+
+A step masks a random set of each sequence and predicts it; the loss of a sequence with masked set `M` is
+
+    (1/L) · L/|M| · Σ_{i∈M} −log p̂_i(x_i | x_{not M}),
+
+whose mean is the paper's objective per token. Where the sets come from is a matter of `unmask.train.masks`.
+
+Everything random in step `t` comes from `(seed, t, rank)`, so a run that resumes from a checkpoint repeats, bit for
+bit on a CPU, what an uninterrupted one does. Checkpoints are written to a temporary name, synced and renamed.
+"""
+
+import copy
+import csv
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from unmask import _check as check
+from unmask._atomic import replacing
+from unmask._torch import Tensor, torch
+from unmask.models.text import Store
+from unmask.models.transformer import Config, Transformer
+from unmask.train.masks import Masks, UniformMasks
+from unmask.train.muon import Muon
+from unmask.train.update import Batch, Learner, Plain, Recorded
+
+T = TypeVar("T")
+
+_COLUMNS = ("step", "loss", "rate", "seconds")  # of the log; seconds since the command was given
+_GLANCE = 5.0  # seconds after which whoever watches is told again, however slow the updates
+_KEPT = 60.0  # seconds after which a checkpoint is due
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train.
+
+    Arguments:
+        steps: Updates in all.
+        batch: Sequences per update, over all devices.
+        rate: Peak learning rate of AdamW; warmed up linearly, then a cosine down to zero.
+        muon: Peak learning rate of Muon for the matrices inside the layers; AdamW trains them too if it is None.
+        warmup: Updates of warm-up.
+        decay: Weight decay of matrices.
+        average: Decay of the exponential moving average of the weights that is kept as the result.
+        clip: Largest gradient norm.
+        seed: Seeds the initial weights and every step.
+    """
+
+    steps: int
+    batch: int = 256
+    rate: float = 2e-3
+    muon: float | None = None
+    warmup: int = 500
+    decay: float = 0.05
+    average: float = 0.999
+    clip: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self):
+        check.integer("steps", self.steps, least=1)
+        check.integer("batch", self.batch, least=1)
+        check.real("rate", self.rate, above=0.0)
+        if self.muon is not None:
+            check.real("muon", self.muon, above=0.0)
+        check.integer("warmup", self.warmup, least=0)
+        check.real("decay", self.decay, least=0.0)
+        if check.real("average", self.average, least=0.0) >= 1:
+            raise check.InputError("average", "be below 1", found=f"{self.average:g}")
+        check.real("clip", self.clip, above=0.0)
+        check.integer("seed", self.seed, least=0)
+
+
+@dataclass
+class Progress:
+    """Where a run stands: what `train` returns and what its callback sees."""
+
+    step: int
+    loss: float
+    rate: float
+    seconds: float
+
+
+def train(
+    config: Config,
+    store: Store,
+    recipe: Recipe,
+    *,
+    masks: Masks | None = None,
+    weights: Transformer | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    device: str | torch.device = "cpu",
+    every: int = 500,
+    minutes: float | None = None,
+    stop: Callable[[], bool] | None = None,
+    compile_model: bool = False,
+    watch: Callable[[Progress], None] = lambda progress: None,
+) -> tuple[Transformer, Progress]:
+    """Train a transformer; resume if `folder` holds a checkpoint of the same run.
+
+    Arguments:
+        config: Shape of the model.
+        store: Training text.
+        recipe: How to train.
+        masks: Where masked sets come from; uniform levels by default.
+        weights: A model of the same shape to begin from; fresh weights by default.
+        folder: Where to keep `checkpoint.pt` and `log.csv`; nothing is kept without it.
+        device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
+        every: Updates between log lines; checkpoints are ten times as rare, but at least one a minute.
+        minutes: Stop after this long (with a checkpoint), to be resumed later.
+        stop: Asked after every update whether to stop likewise.
+        compile_model: Use `torch.compile`, and on one GPU replay recorded updates (`unmask.train.update`).
+        watch: Called with every log line, and every few seconds where those are rare.
+
+    Returns:
+        The averaged model and where the run stands.
+
+    Raises:
+        InputError: if the loss is not a number; the last checkpoint is kept.
+    """
+    masks = masks or UniformMasks()
+    check.integer("every", every, least=1)
+    world, rank = _world()
+    share = recipe.batch // world
+    if share * world != recipe.batch:
+        raise check.InputError("batch", f"be a multiple of the {world} processes", found=f"{recipe.batch}")
+    device = torch.device(device)
+    with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
+        torch.default_generator.manual_seed(recipe.seed)
+        model = Transformer(config).to(device)
+    if weights is not None:
+        if weights.config != config:
+            raise check.InputError("weights", f"have the shape {config}", found=f"{weights.config}")
+        model.load_state_dict(weights.state_dict())
+    average = copy.deepcopy(model)
+    # Several processes exchange gradients in the midst of an update, which is not recorded.
+    recorded = compile_model and device.type == "cuda" and world == 1
+    optimisers = _optimisers(model, recipe)
+    home = _Home.of(folder, {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}, rank)
+    start = home.restore(model, average, optimisers, device)
+    _prepare(optimisers, recorded, device)
+    runner: Any = model
+    if world > 1:
+        runner = torch.nn.parallel.DistributedDataParallel(
+            model, device_ids=None if device.index is None else [device.index]
+        )
+    if compile_model:
+        runner = torch.compile(runner)
+    learner = Learner(runner, optimisers, recipe.clip, torch.zeros((), device=device))
+    update = Recorded(learner) if recorded else Plain(learner)
+    began = seen = kept = time.monotonic()
+    progress = Progress(start, math.nan, 0.0, 0.0)
+    model.train()
+
+    def made(step: int) -> Batch:
+        rng = np.random.default_rng([recipe.seed, step, rank])
+        tokens = store.random_windows(config.length, share, rng=rng)
+        return Batch.of(tokens, masks.draw(share, config.length, rng=rng), config.vocab)
+
+    with _stream(device, recorded):
+        for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
+            share_of_peak = rate_share(recipe, step)
+            learner.set_rate(share_of_peak)
+            update(batch)
+            _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
+            done = step + 1
+            last = done == recipe.steps
+            now = time.monotonic()
+            # Several processes must ask one another, which takes time itself.
+            asked = (minutes is not None or stop is not None) and (world == 1 or done % 50 == 0)
+            late = minutes is not None and now - began > 60 * minutes
+            over = asked and _agreed(late or (stop is not None and stop()), device)
+            if done % every == 0 or last or over:
+                mean = float(learner.total) / max(done - progress.step, 1)
+                progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
+                if not math.isfinite(mean):
+                    raise _broken(f"The loss is not a number at step {done}")
+                learner.total.zero_()
+                home.log(progress)
+                watch(progress)
+                seen = now
+            elif now - seen > _GLANCE:
+                mean = float(learner.total) / (done - progress.step)
+                watch(Progress(done, mean, share_of_peak * recipe.rate, now - began))
+                seen = now
+            if done % (10 * every) == 0 or last or over or now - kept > _KEPT:
+                kept = now
+                # The loss is that of the weights before the update, which may have broken them.
+                if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+                    raise _broken(f"The weights are not numbers after step {done}")
+                home.checkpoint(done, model, average, optimisers)
+            if over:
+                break
+    return average.eval(), progress
+
+
+def _broken(what: str) -> check.InputError:
+    return check.InputError("", what, remedy="Lower the learning rate; the last checkpoint is intact.")
+
+
+def rate_share(recipe: Recipe, step: int) -> float:
+    """Share of the peak learning rate at a step: a linear warm-up, then half a cosine down to zero."""
+    if step < recipe.warmup:
+        return (step + 1) / recipe.warmup
+    done = (step - recipe.warmup) / max(1, recipe.steps - recipe.warmup)
+    return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+
+
+def _ahead(make: Callable[[int], T], start: int, stop: int) -> Iterator[T]:
+    """`make(start), …, make(stop − 1)`, each made by a thread while the one before is in use."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(make, start) if start < stop else None
+        for step in range(start, stop):
+            assert coming is not None
+            ready = coming.result()
+            coming = thread.submit(make, step + 1) if step + 1 < stop else None
+            yield ready
+
+
+def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate."""
+    named = list(model.named_parameters())
+    inside = [p for name, p in named if p.ndim == 2 and not name.startswith(("embed", "head"))]
+    outside = [p for name, p in named if p.ndim == 2 and name.startswith(("embed", "head"))]
+    others = [p for _, p in named if p.ndim != 2]
+    decayed = outside if recipe.muon else inside + outside
+    groups = [
+        {"params": decayed, "weight_decay": recipe.decay, "peak": recipe.rate},
+        {"params": others, "weight_decay": 0.0, "peak": recipe.rate},
+    ]
+    optimisers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=recipe.rate, betas=(0.9, 0.98), fused=named[0][1].is_cuda)
+    ]
+    if recipe.muon:
+        group = {"params": inside, "weight_decay": recipe.decay, "peak": recipe.muon}
+        optimisers.append(Muon([group], lr=recipe.muon))
+    return optimisers
+
+
+def _prepare(optimisers: list[torch.optim.Optimizer], recorded: bool, device: torch.device) -> None:
+    """Rates as tensors if updates are to be recorded, since a graph would keep a number for ever.
+
+    To be called after a checkpoint is restored, which may come from a run of the other kind.
+    """
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = torch.zeros((), device=device) if recorded else 0.0
+            if "capturable" in group:
+                group["capturable"] = recorded
+
+
+@torch.no_grad()
+def _follow(average: Transformer, model: Transformer, decay: float) -> None:
+    mine: list[Tensor] = list(average.parameters())
+    theirs: list[Tensor] = list(model.parameters())
+    torch._foreach_lerp_(mine, theirs, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def _stream(device: torch.device, separate: bool) -> Iterator[None]:
+    """A stream of its own, on that GPU, for what is to be recorded; the caller's waits for it at the end."""
+    if not separate:
+        yield
+        return
+    with torch.cuda.device(device):
+        caller, mine = torch.cuda.current_stream(), torch.cuda.Stream()
+        mine.wait_stream(caller)
+        try:
+            with torch.cuda.stream(mine):
+                yield
+        finally:
+            caller.wait_stream(mine)
+
+
+def _world() -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size(), torch.distributed.get_rank()
+    return 1, 0
+
+
+def _agreed(over: bool, device: torch.device) -> bool:
+    """Whether process 0 finds that it is over: clocks differ, and all must stop at the same step."""
+    if _world()[0] == 1:
+        return over
+    flag = torch.tensor(over, device=device)
+    torch.distributed.broadcast(flag, 0)
+    return bool(flag)
+
+
+@dataclass(frozen=True, eq=False)
+class _Home:
+    """The folder of a run; process 0 writes it, all read it."""
+
+    folder: Path | None
+    identity: dict[str, Any]
+    rank: int
+
+    @classmethod
+    def of(cls, folder: str | os.PathLike[str] | None, identity: dict[str, Any], rank: int) -> "_Home":
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        return cls(None if folder is None else Path(folder), identity, rank)
+
+    def restore(
+        self, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer], device: torch.device
+    ) -> int:
+        path = None if self.folder is None else self.folder / "checkpoint.pt"
+        if path is None or not path.exists():
+            return 0
+        try:
+            saved = torch.load(path, map_location=device, weights_only=True)
+        except Exception:  # a damaged file can end in anything
+            raise check.InputError(
+                "", f"The checkpoint {path} is damaged", remedy="Remove it to begin the run again."
+            ) from None
+        if saved["identity"] != self.identity:
+            raise check.InputError(
+                "folder",
+                "be empty or hold the same run",
+                detail=f"but {self.folder} holds another",
+                remedy="Choose another folder, or remove its checkpoint.pt.",
+            )
+        model.load_state_dict(saved["model"])
+        average.load_state_dict(saved["average"])
+        for optimiser, state in zip(optimisers, saved["optimisers"], strict=True):
+            optimiser.load_state_dict(state)
+        if self.rank == 0:
+            self._cut_log(int(saved["step"]))
+        return int(saved["step"])
+
+    def checkpoint(
+        self, step: int, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer]
+    ) -> None:
+        if self.folder is None or self.rank:
+            return
+        # One fixed name: a run that is killed again and again leaves one half-written file, not many.
+        temporary = self.folder / ".checkpoint.pt"
+        with temporary.open("wb") as file:
+            torch.save(
+                {
+                    "identity": self.identity,
+                    "step": step,
+                    "model": model.state_dict(),
+                    "average": average.state_dict(),
+                    "optimisers": [optimiser.state_dict() for optimiser in optimisers],
+                },
+                file,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.folder / "checkpoint.pt")
+
+    def _cut_log(self, step: int) -> None:
+        """Drop what was logged after the checkpoint, which will be logged again, and a line cut short by a kill."""
+        assert self.folder is not None
+        path = self.folder / "log.csv"
+        lines = path.read_text().splitlines() if path.exists() else []
+        kept = [line for line in lines if re.fullmatch(r"\d+(,[^,]+){3}", line) and int(line.split(",")[0]) <= step]
+        with replacing(path) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in [",".join(_COLUMNS), *kept]))
+
+    def log(self, progress: Progress) -> None:
+        if self.folder is None or self.rank:
+            return
+        path = self.folder / "log.csv"
+        new = not path.exists()
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            if new:
+                writer.writerow(_COLUMNS)
+            writer.writerow([progress.step, f"{progress.loss:.6f}", f"{progress.rate:.3e}", f"{progress.seconds:.1f}"])
