@@ -13,12 +13,17 @@ measure `Σ d_i g_i`:
 (the third bounds a quantity below both TC and DTC). The best factor `c` is the largest ratio `r_i / g_i`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
+
+
+# Gives the gauge of a length; a `Vector` is one too.
+Gauge = Callable[[int], NDArray[np.float64]]
 
 
 def tc(length: int) -> NDArray[np.float64]:

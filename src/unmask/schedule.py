@@ -18,26 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask import gauge, order, size
+from unmask import gauge, names, order, size
 from unmask._atomic import replacing
 from unmask.information.curve import Curve
 
 SCHEMA = 1
 
-SIZES: dict[str, type] = {
-    "even": size.Even, "ceil": size.Ceil, "cosine": size.Cosine, "log-linear": size.LogLinear,
-    "explicit": size.Explicit, "chen-tc": size.ChenTC, "chen-dtc": size.ChenDTC, "offset": size.Offset,
-    "logit": size.Logit, "tc": size.TC, "dtc": size.DTC, "minimax": size.Minimax, "universal": size.Universal,
-    "optimal": size.Optimal, "optimal-table": size.OptimalTable, "square-root": size.SquareRoot,
-    "threshold": size.Threshold, "factor": size.Factor, "entropy-bound": size.EntropyBound,
-    "at-least": size.AtLeast, "at-most": size.AtMost,
-}  # fmt: skip
-ORDERS: dict[str, type] = {
-    "random": order.Random, "spread": order.Spread, "spread-grid": order.SpreadGrid, "comb": order.Comb,
-    "periodic": order.Periodic, "left-to-right": order.LeftToRight, "dilated": order.Dilated,
-    "confidence": order.Confidence, "margin": order.Margin, "entropy": order.Entropy, "blocks": order.Blocks,
-}  # fmt: skip
-GAUGES: dict[str, Callable] = {"tc": gauge.tc, "dtc": gauge.dtc, "min": gauge.both, "sum": gauge.total}
+# The classes behind the names in a file. A name that settles arguments is a word for people: the file says them.
+SAVED_SIZES: dict[str, type] = {name: entry.kind for name, entry in names.SIZES.items() if not entry.settled}
+SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items()}
 
 Within = order.BlindOrder | order.ReactiveOrder
 
@@ -79,7 +68,7 @@ class Schedule:
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""
-        return {"schema": SCHEMA, "size": encode(self.size, SIZES), "order": encode(self.order, ORDERS)}
+        return {"schema": SCHEMA, "size": encode(self.size, SAVED_SIZES), "order": encode(self.order, SAVED_ORDERS)}
 
     @classmethod
     def from_json(cls, data: object) -> "Schedule":
@@ -89,7 +78,7 @@ class Schedule:
             raise check.InputError(
                 "schema", f"be {SCHEMA}", found=check.shown(data["schema"]), remedy="The file is of another version."
             )
-        return cls(decode(data["size"], "size", SIZES), decode(data["order"], "order", ORDERS))
+        return cls(decode(data["size"], "size", SAVED_SIZES), decode(data["order"], "order", SAVED_ORDERS))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -106,9 +95,9 @@ class Schedule:
         return cls.from_json(data)
 
 
-def encode(thing: Any, names: dict[str, type]) -> dict[str, Any]:
+def encode(thing: Any, kinds: dict[str, type]) -> dict[str, Any]:
     """A size or an order as a dictionary of plain values."""
-    name = next((name for name, kind in names.items() if type(thing) is kind), None)
+    name = next((name for name, kind in kinds.items() if type(thing) is kind), None)
     if name is None:
         raise check.InputError(
             "", f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can"
@@ -126,11 +115,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, size.Reactive):
-        return encode(value, SIZES)
+        return encode(value, SAVED_SIZES)
     if isinstance(value, order.Order):
-        return encode(value, ORDERS)
+        return encode(value, SAVED_ORDERS)
     if callable(value):
-        name = next((name for name, kind in GAUGES.items() if kind is value), None)
+        name = next((name for name, entry in names.GAUGES.items() if entry.make is value), None)
         if name is None:
             raise check.InputError(
                 "", "A gauge function of your own cannot be saved", remedy="Use gauge.Vector with its values."
@@ -139,11 +128,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def decode(data: object, role: str, names: dict[str, type]) -> Any:
+def decode(data: object, role: str, kinds: dict[str, type]) -> Any:
     """The size or order that `encode` described."""
     if not isinstance(data, dict) or "name" not in data:
         raise check.InputError(role, "be an object with a name", found=check.shown(data))
-    kind = names[check.known(role, data["name"], names)]
+    kind = kinds[check.known(role, data["name"], kinds)]
     wanted = _saved(kind)
     data = _object(data, f"{role} {data['name']}", {"name", *wanted})
     return kind(**{part: _READERS.get(part, _unchanged)(data[part]) for part in wanted})
@@ -168,7 +157,7 @@ def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
 
 def _gauge(value: Any) -> Any:
     if isinstance(value, str):
-        return GAUGES[check.known("gauge", value, GAUGES)]
+        return names.GAUGES[check.known("gauge", value, names.GAUGES)].make
     return gauge.Vector(_numbers("gauge", value))
 
 
@@ -187,6 +176,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "gauge": _gauge,
     "curve": lambda value: Curve(_numbers("curve", value)),
     "table": lambda value: _numbers("table", value),
-    "size": lambda value: decode(value, "size", SIZES),
-    "order": lambda value: decode(value, "order", ORDERS),
+    "size": lambda value: decode(value, "size", SAVED_SIZES),
+    "order": lambda value: decode(value, "order", SAVED_ORDERS),
 }

@@ -13,7 +13,7 @@ from unmask import _check as check
 from unmask import size
 from unmask._atomic import replacing
 from unmask.calibrate.losses import Curved, Losses, losses_of
-from unmask.schedule import ORDERS, Schedule, decode, encode
+from unmask.schedule import SAVED_ORDERS, Schedule, decode, encode
 
 SCHEMA = 1
 
@@ -110,7 +110,7 @@ class Calibration:
             "wanted": list(self.wanted),
             "losses": {
                 name: {
-                    "order": encode(losses.order, ORDERS),
+                    "order": encode(losses.order, SAVED_ORDERS),
                     "visible": losses.visible.tolist(),
                     "table": [[float(f"{value:.6g}") for value in row] for row in losses.table.tolist()],
                     "error": losses.error.tolist(),
@@ -129,7 +129,7 @@ class Calibration:
         try:
             losses = {
                 str(name): losses_of(
-                    decode(part["order"], "order", ORDERS),
+                    decode(part["order"], "order", SAVED_ORDERS),
                     np.array(part["visible"], dtype=np.int64),
                     np.array(part["table"], dtype=np.float64),
                     np.array(part["error"], dtype=np.float64),
