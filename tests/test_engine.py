@@ -17,10 +17,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from unmask.cli.rows import check_rows, write_rows  # noqa: E402
+
 from unmask import order, size  # noqa: E402
 from unmask.calibrate import measure  # noqa: E402
 from unmask.cli import engines  # noqa: E402
-from unmask.cli.rows import check_rows, write_rows  # noqa: E402
 from unmask.engine import LOCAL, SHARD, Local, Ray, parts  # noqa: E402
 from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402

@@ -97,7 +97,11 @@ def test_the_engine_s_loop_with_these_counts_is_our_sampler(chosen):
         ),
         ((masks([3]), 0, size.Even), ValueError, "Argument 'steps' must be at least 1, not 0."),
         ((masks([3]), 2, size.TC), ValueError, "Argument 'generator' must be a torch.Generator, not None: TC draws"),
-        ((masks([3]), 2, size.Threshold), ValueError, "Argument 'size' must make sizes that do not look at predictions"),
+        (
+            (masks([3]), 2, size.Threshold),
+            ValueError,
+            "Argument 'size' must make sizes that do not look at predictions",
+        ),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(arguments, error, message):

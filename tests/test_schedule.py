@@ -83,7 +83,9 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
     class Mine(size.Even):
         pass
 
-    with pytest.raises(ValueError, match=r"A Mine of your own cannot be saved; only the sizes and orders of unmask can"):
+    with pytest.raises(
+        ValueError, match=r"A Mine of your own cannot be saved; only the sizes and orders of unmask can"
+    ):
         Schedule(Mine(3), order.Random()).save(path)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -13,10 +13,10 @@ from . import sample as sample
 from . import schedule as schedule
 from . import size as size
 from . import train as train
+from ._check import InputError as InputError
 from .calibrate.advice import advise as advise
 from .calibrate.calibration import Calibration as Calibration
 from .calibrate.measurement import measure as measure
-from ._check import InputError as InputError
 from .evaluate.exact import expected_kl as expected_kl
 from .evaluate.exact import fewest_steps as fewest_steps
 from .evaluate.likelihood import replay as replay

@@ -290,3 +290,22 @@ def renamed(theirs: str, mine: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise (error.about(mine) if error.argument == theirs else error) from None
+
+
+@contextmanager
+def within(argument: str, word: str) -> Iterator[None]:
+    """Let a mistake in a part of a word, such as the number of `threshold:2`, be one of the argument that holds it.
+
+    Example:
+        >>> with within("size", "threshold:2"):
+        ...     raise InputError("threshold", "be at most 1", found="2")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'size' must be possible, and 'threshold:2' is not: its threshold must be ...
+    """
+    try:
+        yield
+    except InputError as error:
+        if error.argument in ("", argument):
+            raise
+        reason = error.sentence(lambda name: name, lambda name: f"its {name}").removesuffix(".")
+        raise InputError(argument, "be possible", detail=f"and {shown(word)} is not: {reason}") from None

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 
-
 # Gives the gauge of a length; a `Vector` is one too.
 Gauge = Callable[[int], NDArray[np.float64]]
 

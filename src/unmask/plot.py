@@ -10,30 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from unmask import _check as check
+from unmask import names
 from unmask import paper as reproduce
 
 # One colour per role, distinguishable in print and by colour-blind readers (Okabe & Ito).
 _SCHEME, _BOUND, _CEIL, _OFFSET = "#0072B2", "#555555", "#D55E00", "#009E73"
 
-# Each schedule looks the same in every figure. Colour says what it is made for: fixed sizes warm, TC blue, DTC green,
-# both purple, a known curve black. The paper's schemes are dashed, minimax and optimal ones solid.
-_LINES: dict[str, dict[str, Any]] = {
-    "even": {"color": "#D55E00"},
-    "cosine": {"color": "#E69F00", "dashes": (5, 2)},
-    "ceil": {"color": "#E69F00", "dashes": (2, 1.5)},
-    "offset": {"color": "#E69F00"},
-    "log-linear": {"color": "#999999"},
-    "tc": {"color": "#0072B2", "dashes": (5, 2)},
-    "dtc": {"color": "#009E73", "dashes": (5, 2)},
-    "minimax-tc": {"color": "#0072B2"},
-    "minimax-dtc": {"color": "#009E73"},
-    "minimax-min": {"color": "#AA3377"},
-    "minimax-sum": {"color": "#56B4E9"},
-    "universal": {"color": "#7A4A1E", "dashes": (6, 1.5, 1.5, 1.5)},
-    "square-root": {"color": "#777777", "dashes": (2, 1.5)},
-    "optimal": {"color": "#000000"},
-}
-
+DRAWN = tuple(name for name, entry in names.SIZES.items() if entry.look is not None)
 _CYCLE = ("#D55E00", "#0072B2", "#009E73", "#AA3377", "#E69F00", "#56B4E9", "#7A4A1E", "#000000")
 
 _ROUNDING = 1e-9  # errors below this are zero
@@ -81,8 +65,10 @@ def require() -> None:
 
 
 def line(name: str) -> dict[str, Any]:
-    """How the schedule of that name is drawn: keywords for `plot`, its label among them."""
-    return {"label": name, **_LINES[name]}
+    """How the size of that name is drawn: keywords for `plot`, its label among them."""
+    look = names.SIZES[check.known("size", name, DRAWN)].look
+    assert look is not None  # of those that are drawn
+    return {"label": name, "color": look.colour, **({"dashes": look.dashes} if look.dashes else {})}
 
 
 def paper_figure(figure: reproduce.Figure, paths: Sequence[Path]) -> None:
@@ -124,7 +110,7 @@ def tradeoffs(ax: Any, steps: Sequence[int], errors: Mapping[str, Sequence[float
         error = np.where(np.asarray(values) > _ROUNDING, values, np.nan)
         ax.plot(steps, error, **line(name), **look)
         zeros = np.asarray(steps)[np.isnan(error)]
-        _mark_zeros(ax, zeros, _LINES[name]["color"], rows)
+        _mark_zeros(ax, zeros, line(name)["color"], rows)
         rows += bool(zeros.size)
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")

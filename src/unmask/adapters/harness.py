@@ -28,12 +28,12 @@ from unmask import _check as check
 from unmask import models
 from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import draw_for, missing
-from unmask.cli.model import device_named, read_schedule
-from unmask.cli.names import SIZES
-from unmask.cli.schedules import REACTIVE, build
 from unmask.sample import Sampler
 from unmask.sample.draw import Draw, Greedy, Replay
 from unmask.schedule import Schedule
+from unmask.words.inputs import read_schedule
+from unmask.words.models import device_named
+from unmask.words.schedules import FREE_SIZES, build, check_size
 
 try:
     from lm_eval.api.model import LM  # pyright: ignore[reportMissingImports]
@@ -255,8 +255,7 @@ def _schedule(
     """The schedule that was asked for, in one way or the other."""
     if given is None:
         size = "even" if size is None else str(size)
-        if ":" not in size:
-            check.known("size", size, [*SIZES, *(f"{name}:NUMBER" for name in REACTIVE)])
+        check_size(size, FREE_SIZES)
         return build(order or "comb", size, min(16, length) if steps is None else steps, length).schedule
     words = {"steps": steps, "order": order, "size": size}
     if named := [name for name, value in words.items() if value is not None]:

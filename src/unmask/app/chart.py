@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask.cli.output import number
+from unmask.words.sentences import number
 
 _WIDTH, _HEIGHT = 1000, 1000  # units of the drawing, stretched by the page
 _BUCKETS = 240  # a curve has at most two points in each: its least and its greatest

@@ -1,6 +1,5 @@
 """Fields that answer for themselves: whatever is wrong with a value is said next to it, in one sentence."""
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
@@ -8,10 +7,11 @@ from typing import Any
 
 import gradio as gr
 
+from unmask._check import InputError
 from unmask.app.current import Current
 from unmask.app.links import Parser, link
 from unmask.app.status import note, progress
-from unmask.cli.group import MISTAKES, TOO_LARGE
+from unmask.words.mistakes import MISTAKES, sentence
 
 QUIET: dict[str, Any] = {"api_visibility": "private"}  # the page is for people; programs have the library
 # Every move of a slider is answered, but a slow answer is never waited for: the last position counts.
@@ -109,15 +109,21 @@ class Form:
         return list(sentences.values())
 
     def _sentence(self, error: BaseException) -> tuple[str, str]:
-        words = TOO_LARGE if isinstance(error, MemoryError | OverflowError) else str(error)
-        words = words.replace(", not None.", ". It is empty.")
-        # Where the command line speaks of an option, the page has a field.
-        named = re.search(r"Argument '([^']+)'|--([a-z-]+)", words)
-        name = (named[1] or named[2]) if named else ""
-        name = self.aliases.get(name, name)
-        words = re.sub(r"--([a-z-]+)( [A-Z]+)?", lambda flag: f"'{self.aliases.get(flag[1], flag[1])}'", words)
-        words = re.sub(r"^Argument '([^']+)'", lambda found: self.aliases.get(found[1], found[1]).capitalize(), words)
+        """The field at fault, and the sentence in the page's own words: it has fields where others have options."""
+        if not isinstance(error, InputError):
+            return "", sentence(error) or str(error)
+        name = self.aliases.get(error.argument, error.argument)
+        # A list to choose from is on the page already, and an empty field shows nothing that could be quoted.
+        remedy = "The list has them all." if error.choices and error.remedy.startswith("Choose") else error.remedy
+        empty = error.found == "None"
+        shown = error.changed(found="" if empty else error.found, remedy="It is empty." if empty else remedy)
+        words = shown.sentence(lambda each: f"'{self._word(each)}'", lambda each: self._word(each).capitalize())
         return (name if name in self.places else ""), words
+
+    def _word(self, argument: str) -> str:
+        """What the page calls an argument."""
+        name = argument.replace("_", "-")
+        return self.aliases.get(argument, self.aliases.get(name, name))
 
     def link(self, values: dict[str, Any]) -> str:
         """The link to this view, which is made from these values."""
@@ -138,7 +144,7 @@ def answered(form: Form, outputs: int) -> Callable[[Callable[..., Sequence[Any]]
             work = form.current.begin(request.session_hash, turn)
             try:
                 shown = [*function(form.values(given)), *form.answers()]
-            except MISTAKES as error:
+            except (InputError, *MISTAKES) as error:
                 shown = [*[gr.skip()] * outputs, *form.answers(error)]
             return shown if work.current else [gr.skip()] * len(shown)
 
@@ -169,7 +175,7 @@ def streamed(form: Form, outputs: int) -> Callable[[Callable[..., Iterator[Seque
                         last, waiting = time.monotonic(), None
                 if waiting is not None and work.current:
                     yield waiting
-            except MISTAKES as error:
+            except (InputError, *MISTAKES) as error:
                 if work.current:
                     yield [*[gr.skip()] * (outputs - 1), "", *form.answers(error)]
 
@@ -249,7 +255,7 @@ def download(form: Form, kind: str, name: str, text: Callable[[dict[str, Any]], 
     def made(*given: Any) -> str:
         try:
             return text(form.values(given))
-        except MISTAKES:
+        except (InputError, *MISTAKES):
             return ""  # what is wrong was said when the field was changed
 
     saved = button.click(made, form.inputs, kept, **QUIET)

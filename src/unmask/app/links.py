@@ -68,7 +68,7 @@ def some_of(names: Sequence[str]) -> Parser:
 
 
 @dataclass(frozen=True)
-class Reading:
+class View:
     """What a link says: values by field for one tab, and a sentence for each that was left out."""
 
     tab: str
@@ -88,7 +88,7 @@ def link(tab: str, values: Mapping[str, Any]) -> str:
     return "?" + urlencode(query, safe=",:")
 
 
-def read(query: Mapping[str, str], tabs: Mapping[str, Mapping[str, Parser]]) -> Reading:
+def read(query: Mapping[str, str], tabs: Mapping[str, Mapping[str, Parser]]) -> View:
     """The view that a link asks for.
 
     Arguments:
@@ -106,9 +106,9 @@ def read(query: Mapping[str, str], tabs: Mapping[str, Mapping[str, Parser]]) -> 
             continue
         try:
             values[name] = parse(name, query[name])
-        except (ValueError, TypeError) as error:
+        except check.InputError as error:
             problems.append(f"Of the link this was left out: {error}")
-    return Reading(tab, values, tuple(problems))
+    return View(tab, values, tuple(problems))
 
 
 def as_json(record: Mapping[str, Any]) -> str:

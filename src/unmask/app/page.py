@@ -23,7 +23,7 @@ from unmask.app.data import schedules as laws
 from unmask.app.fields import QUIET
 from unmask.app.tabs import Tab, distributions, model, schedules, watch
 from unmask.calibrate import Calibration
-from unmask.cli.names import SIZES
+from unmask.words.schedules import FREE_SIZES
 
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "DejaVu Sans Mono", "Consolas", "monospace")
@@ -135,4 +135,4 @@ def _launched(page: gr.Blocks, host: str, port: int | None, browser: bool) -> tu
 
 def warm() -> None:
     """Use every schedule once."""
-    laws.compare(64, 8, SIZES)
+    laws.compare(64, 8, FREE_SIZES)

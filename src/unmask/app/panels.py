@@ -11,24 +11,21 @@ from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import model as measured
 from unmask.app.data import schedules as laws
 from unmask.app.data import watch as runs
-from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
-from unmask.cli.output import ROUNDING, counted, number
-from unmask.cli.plan import MEASURES
+from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
 from unmask.sample.trace import GIVEN, OPEN
-from unmask.schedule import GAUGES
+from unmask.words.sentences import ROUNDING, counted, number
 
 _SPREAD = "After ± is the standard error that the estimated curve leaves."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
 _GREY = 7  # the colour of what is no schedule
-# Those that are looked at most have the plain colours.
-_STYLES = tuple(dict.fromkeys(["even", "tc", "cosine", "dtc", "minimax-min", "optimal", "log-linear", *ALL_SIZES]))
 _SHOWN = (8, 16, 32, 64, 128, 256)  # columns of the table of errors, as far as they fit
 
 
 def _style(name: str) -> int:
     """A schedule has its colour wherever it appears, and whatever else does."""
-    place = _STYLES.index(name)
-    return place + place // _GREY  # leaves out grey
+    look = SIZES[name].look
+    assert look is not None  # of every size that the page offers
+    return look.page
 
 
 def schedules(view: laws.Comparison, measure: str) -> str:
@@ -52,8 +49,8 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
     if within:
         verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
     allowed = Line(
-        f"best possible: {number(least)} × gauge of {MEASURES[measure]}",
-        place, least * GAUGES[measure](view.length), _GREY, faint=True,
+        f"best possible: {number(least)} × gauge of {GAUGES[measure].title}",
+        place, least * GAUGES[measure].make(view.length), _GREY, faint=True,
     )  # fmt: skip
     return [
         Chart(
@@ -77,7 +74,7 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
             "overhang",
             "Overhang against the gauge",
             f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the "
-            f"best guarantee for {MEASURES[measure]} allows, {number(least)} times its gauge; {verdict}.",
+            f"best guarantee for {GAUGES[measure].title} allows, {number(least)} times its gauge; {verdict}.",
             "token i",
             "tokens after it",
             [*(Line(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
@@ -87,8 +84,8 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
 
 def guarantees(view: laws.Comparison) -> str:
     """The guarantees in a table, the best of each column in bold."""
-    heads = ["size", *(f"× {words}" for words in MEASURES.values()), "by theorem"]
-    best = {key: min(law.guarantees[key] for law in view.laws) for key in MEASURES}
+    heads = ["size", *(f"× {words}" for words in (entry.title for entry in GAUGES.values())), "by theorem"]
+    best = {key: min(law.guarantees[key] for law in view.laws) for key in GAUGES}
     rows = []
     for law in view.laws:
         cells = [
@@ -96,7 +93,7 @@ def guarantees(view: laws.Comparison) -> str:
             for key, value in law.guarantees.items()
         ]
         rows.append([escape(law.name), *cells, "" if law.theorem is None else number(law.theorem)])
-    rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in MEASURES), ""])
+    rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in GAUGES), ""])
     caption = (
         "For every distribution of this length the expected KL is at most the number times its dependence: total "
         "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest of each "
@@ -109,7 +106,7 @@ def guarantees(view: laws.Comparison) -> str:
 def errors(view: tradeoffs.Tradeoff) -> str:
     """Error against steps on one distribution, and some of it in a table."""
     loss = view.known.curve
-    summary = DISTRIBUTIONS[view.known.record["name"]].summary.format(**view.known.record)
+    summary = DISTRIBUTIONS[view.known.record["name"]].sentence.format(**view.known.record)
     facts = (
         f"{view.known.title} ({summary}): "
         f"entropy {spoken(loss.entropy)}, TC {spoken(loss.total_correlation)}, "
@@ -276,13 +273,13 @@ def _explicit(sizes: np.ndarray) -> str:
     return f"{low} every time" if low == high else f"from {low} to {high}, {first} first and {last} last"
 
 
-def _cuts(law: laws.Law) -> str:
+def _cuts(law: laws.SizeLaw) -> str:
     if _fixed(law):
         return f"{law.name} at {counted(int(law.cuts.sum()), 'fixed place')}"
     return f"{law.name} from {spoken(float(law.cuts.min()))} to {spoken(float(law.cuts.max()))}"
 
 
-def _fixed(law: laws.Law) -> bool:
+def _fixed(law: laws.SizeLaw) -> bool:
     return bool(np.all((law.cuts == 0) | (law.cuts == 1)))
 
 

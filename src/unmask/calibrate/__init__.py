@@ -1,6 +1,6 @@
 """Measure a model once; then its best schedule, and what any other would cost, are computations.
 
-measurement    the losses of a model under one order, on texts: the only part that needs torch
+measurement    the losses of a model under one order, on texts; this and the next need torch
 losses         what was measured of an order, and what any sizes then cost
 calibration    the losses of several orders in a file, and the schedules they imply
 advice         how many steps to take, in which order, with which sizes

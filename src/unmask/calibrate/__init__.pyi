@@ -10,3 +10,5 @@ from .losses import Losses as Losses
 from .losses import Tabled as Tabled
 from .losses import losses_of as losses_of
 from .measurement import measure as measure
+from .series import blank as blank
+from .series import measure_orders as measure_orders

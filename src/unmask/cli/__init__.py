@@ -7,9 +7,8 @@ from unmask.cli.group import Group
 
 _SUMMARIES = {
     "demo": "See a text written, what schedules cost, and a figure.",
-    "plan": "Show the sizes of a schedule and what it guarantees.",
+    "plan": "Show the sizes of a schedule and what it guarantees, or the steps a target needs.",
     "expect": "Compute the exact expected KL of schedules on known data.",
-    "steps": "Find the fewest steps that reach a target error.",
     "generate": "Generate text with a model, or fill the gaps of a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
     "calibrate": "Measure a model once, for its best schedules.",
@@ -21,7 +20,7 @@ _SUMMARIES = {
 }
 _TITLES = {
     "See it": ("demo", "generate", "explore"),
-    "Design a schedule": ("plan", "expect", "steps"),
+    "Design a schedule": ("plan", "expect"),
     "Fit one to a model": ("evaluate", "calibrate", "advise"),
     "And also": ("train", "reproduce", "completion"),
 }
@@ -47,6 +46,7 @@ unmask COMMAND --help has examples; --json is for programs.
     cls=Group,
     summaries=_SUMMARIES,
     titles=_TITLES,
+    aliases={"steps": "plan"},  # reads better with --target
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -1,11 +1,12 @@
 """`unmask completion`: the words of the command line, for bash, zsh and fish.
 
-The shells ask at every press of the tab key, and the commands take seconds to import: they bring numba and torch. So
-what they take is kept in `words.json`, written by `python -m unmask.cli.completion` and compared with the commands by a
-test, and stand-ins made from that file answer through click's own mechanism.
+The shells ask at every press of the tab key, and the commands take most of a second to import. So what they take is
+kept in the user's cache folder, written when it is first asked for and again whenever the program has changed, and
+stand-ins made from it answer through click's own mechanism.
 """
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from unmask._atomic import replacing
-
 SHELLS = {
     "bash": 'eval "$(unmask completion bash)"    in ~/.bashrc',
     "zsh": 'eval "$(unmask completion zsh)"     in ~/.zshrc, after compinit',
     "fish": "unmask completion fish | source     in ~/.config/fish/config.fish",
 }
-WORDS = Path(__file__).with_name("words.json")
 
 
 class Words(click.ParamType):
@@ -51,7 +49,7 @@ class Words(click.ParamType):
 
 def stand_in(name: str) -> click.Command:
     """A command with the options of that one, and nothing to run."""
-    record = json.loads(WORDS.read_text(encoding="utf-8")).get(name, {"arguments": [], "options": []})
+    record = _cached().get(name, {"arguments": [], "options": []})
     parameters: list[click.Parameter] = [
         click.Argument([f"argument{i}"], nargs=-1, type=Words(words)) for i, words in enumerate(record["arguments"])
     ]
@@ -60,6 +58,39 @@ def stand_in(name: str) -> click.Command:
         more: dict[str, Any] = {"is_flag": True} if kind is None else {"type": Words(**kind)}
         parameters.append(click.Option(option["names"], help=option["help"], **more))
     return click.Command(name, params=parameters)
+
+
+def _cached() -> dict[str, Any]:
+    """What every command takes: from the cache, or from the commands themselves, and then it is kept."""
+    path, age = cache_file(), _age()
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["age"] == age:
+            return kept["commands"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there yet, or not ours: it is written anew
+    found = collect()
+    try:
+        from unmask._atomic import replacing
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps({"age": age, "commands": found}), encoding="utf-8")
+    except OSError:
+        pass  # a home that cannot be written to only costs time
+    return found
+
+
+def cache_file() -> Path:
+    """Where the words are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unmask" / "completion.json"
+
+
+def _age() -> list[Any]:
+    """Which program the words are of: its place, and when its commands and names last changed."""
+    here = Path(__file__).parent
+    files = [*here.glob("*.py"), here.parent / "names.py", *here.parent.glob("words/*.py")]
+    return [str(here), max(file.stat().st_mtime_ns for file in files), len(files)]
 
 
 def describe(command: click.Command) -> dict[str, Any]:
@@ -97,15 +128,13 @@ def _shells() -> Iterator[str]:
 @click.argument("shell", type=Words(SHELLS), metavar="[bash|zsh|fish]")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    from unmask import _check as check
+    from unmask import _check
 
-    kind = get_completion_class(check.known("shell", shell, SHELLS))
+    try:
+        kind = get_completion_class(_check.known("shell", shell, SHELLS))
+    except _check.InputError as error:
+        raise click.UsageError(f"There is no shell {error.found} here. {error.remedy}") from None
     assert kind is not None
     script = kind(context.find_root().command, {}, "unmask", "_UNMASK_COMPLETE").source()
     # What click writes for fish would cut a list such as even,cosine at its first comma.
     click.echo(script.replace('string split ","', 'string split --max 1 ","'))
-
-
-if __name__ == "__main__":
-    with replacing(WORDS) as path:
-        path.write_text(json.dumps(collect(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -9,53 +9,66 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from unmask import evaluate, plot
+from unmask import evaluate, order, plot, size
+from unmask.calibrate import Calibration, forecast, one_by_one
 from unmask.cli import options
-from unmask.cli.names import size_family
-from unmask.cli.output import ROUNDING, number, print_json, progress, staged, terminal
+from unmask.cli.group import wants_json
+from unmask.cli.output import progress, staged, terminal
+from unmask.cli.report import Column, Report, Row, best, dim, grid, plain, title, words
 from unmask.distribution import Markov, ReedSolomon
+from unmask.schedule import Schedule
+from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.schedules import order_named, size_family
+from unmask.words.sentences import bits, error, number
 
 _LENGTH, _STEPS = 256, 32
 _SWEEP = (8, 12, 16, 24, 32, 48, 64, 96, 128)
 _SIZES = ("even", "cosine", "log-linear", "tc", "dtc", "minimax-min", "optimal")
 _FILE = "unmask-demo.png"
+_SEED = 3  # of the text
+
+# The second table: orders, sizes and numbers of steps on the built-in model.
+_COUNTS = (8, 16, 32, 64)
+_PAIRS = (
+    ("random", "even"), ("random", "cosine"), ("random", "tc"), ("random", "minimax-min"), ("random", "optimal"),
+    ("spread", "even"), ("comb", "even"), ("left-to-right", ""),
+)  # fmt: skip
+_ONE_BY_ONE = "one by one"
 
 _WRITING = """\
 The built-in model, 6 million parameters that know English letters, writes 256 characters in 16 evaluations instead of \
-256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb')."""
+256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb').
+"""
 
 _COSTS = """\
 Bits per character of that model under several schedules: its own error, plus what is lost by revealing letters \
-together in K steps. Everyone copies the even split in random order; the comb in 16 steps beats it one by one."""
+together in K steps. Everyone copies the even split in random order; the comb in 16 steps beats it one by one.
+"""
 
 _INTRODUCTION = f"""\
 A masked diffusion model writes {_LENGTH} tokens in {_STEPS} steps by revealing several tokens at once, each drawn as \
 if the others of its batch did not exist. What they should have known of each other is lost: the KL divergence \
 between the data and what the sampler writes, computed here exactly. How many tokens each step reveals is the \
-schedule; without knowing the data, none is best."""
+schedule; without knowing the data, none is best.
+"""
 
 _REMARK = """\
 Where dependence sits at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
 sizes reveal too much at the wrong moment unless a cut happens to fall right, while 'tc' or 'dtc' lose little and \
 guarantee as much for any data of that TC or DTC. 'minimax-min' is one schedule for both. Where dependence is spread \
 evenly, as in this Markov chain, fixed sizes do better than such guarantees. 'optimal' is made for the loss curve of \
-the data and wins over all: with a curve, use it; without one, minimax is what holds for all data."""
+the data and wins over all: with a curve, use it; without one, minimax is what holds for all data.
+"""
 
 
-@click.command()
+@options.command
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    metavar="DIR",
+    "--output", type=options.FILE, default=Path(), metavar="DIR",
     help=f"Folder for {_FILE}; the current one by default.",
-)
-@options.as_json
-def demo(output: Path, as_json: bool) -> None:
+)  # fmt: skip
+def demo(output: Path) -> Report:
     """Watch a text being written, see what schedules cost, and a figure: the first minute with unmask.
 
     \b
@@ -68,7 +81,7 @@ def demo(output: Path, as_json: bool) -> None:
     not installed), text and costs of the built-in model (rows of order, size, steps, bits_per_token; null without
     torch).
     """
-    screen = terminal()
+    screen = None if wants_json() else terminal()
     curves = {
         "code, low TC": ReedSolomon(_LENGTH, _LENGTH - 4, 256).curve(),
         "code, low DTC": ReedSolomon(_LENGTH, 4, 256).curve(),
@@ -77,81 +90,123 @@ def demo(output: Path, as_json: bool) -> None:
     errors: dict[str, dict[str, list[float]]] = {name: {} for name in curves}
     drawn = _can_draw()
     with staged(output) if drawn else nullcontext(output) as folder:
-        if not as_json:
-            _written(screen)
+        written = _written(screen)
         with progress() as bar:
-            for size in bar.track(_SIZES, description="Computing"):
-                for name, curve in curves.items():
-                    family = size_family(size, curve)
-                    errors[name][size] = evaluate.tradeoff(family, curve, _SWEEP).tolist()
+            for name in bar.track(_SIZES, description="Computing"):
+                for data, curve in curves.items():
+                    errors[data][name] = evaluate.tradeoff(size_family(name, curve), curve, _SWEEP).tolist()
         if drawn:
-            title = f"Error of seven schedules on {_LENGTH} tokens: without a curve, none is best for all data"
-            plot.comparison(_SWEEP, errors, _STEPS, folder / _FILE, title)
-    here = _SWEEP.index(_STEPS)
-    if as_json:
-        rows: list[dict[str, Any]] = [
-            {
-                "distribution": name,
-                "tc": curve.total_correlation,
-                "dtc": curve.dual_total_correlation,
-                "size": size,
-                "expected_kl": errors[name][size][here],
-            }
-            for name, curve in curves.items()
-            for size in _SIZES
-        ]
-        figure = str(output / _FILE) if drawn else None
-        print_json({"length": _LENGTH, "steps": _STEPS, "rows": rows, "figure": figure, **_written(None)})
-        return
-    screen.print(_INTRODUCTION + "\n")
-    screen.print(f"[bold]Expected KL in nats, {_LENGTH} tokens in {_STEPS} steps[/bold]")
-    table = Table("schedule", box=box.SIMPLE_HEAD)
-    for name in curves:
-        table.add_column(name, justify="right")
-    best = {name: min(values[here] for values in errors[name].values()) for name in curves}
-    for size in _SIZES:
-        cells = [(errors[name][size][here], best[name]) for name in curves]
-        table.add_row(size, *(_cell(value, value == least) for value, least in cells))
-    table.add_section()
-    table.add_row("[dim]TC[/dim]", *(f"[dim]{number(curve.total_correlation)}  [/dim]" for curve in curves.values()))
-    table.add_row(
-        "[dim]DTC[/dim]", *(f"[dim]{number(curve.dual_total_correlation)}  [/dim]" for curve in curves.values())
-    )
-    screen.print(table)
-    screen.print("[dim]* smallest error in its column[/dim]\n")
-    screen.print(_REMARK + "\n")
-    if drawn:
-        screen.print(f"Figure: {output / _FILE}", soft_wrap=True)
-    else:
-        screen.print('No figure: matplotlib is not installed. To get it: pip install "unmask[plot]"', markup=False)
-    screen.print("Next: unmask plan --length 256 --steps 32 --size minimax-min", soft_wrap=True)
+            heading = f"Error of seven schedules on {_LENGTH} tokens: without a curve, none is best for all data"
+            plot.comparison(_SWEEP, errors, _STEPS, folder / _FILE, heading)
+    rows = [
+        {
+            "distribution": data,
+            "tc": curve.total_correlation,
+            "dtc": curve.dual_total_correlation,
+            "size": name,
+            "expected_kl": errors[data][name][_SWEEP.index(_STEPS)],
+        }
+        for data, curve in curves.items()
+        for name in _SIZES
+    ]
+    figure = str(output / _FILE) if drawn else None
+    missing = 'No figure: matplotlib is not installed. To get it: pip install "unmask[plot]"'
+    shown = [
+        _INTRODUCTION,
+        title(f"Expected KL in nats, {_LENGTH} tokens in {_STEPS} steps"),
+        _error_table(rows, list(curves)),
+        dim("* smallest error in its column\n"),
+        _REMARK,
+        plain(missing if figure is None else f"Figure: {figure}"),
+    ]
+    record = {"length": _LENGTH, "steps": _STEPS, "rows": rows, "figure": figure, **written}
+    return Report(record, shown, next="unmask plan --length 256 --steps 32 --size minimax-min")
+
+
+def _error_table(rows: list[dict[str, Any]], data: list[str]) -> Any:
+    """A line for each size, a column for each distribution, and the dependence of each below."""
+    found = {(row["size"], row["distribution"]): row for row in rows}
+    least = {name: min(row["expected_kl"] for row in rows if row["distribution"] == name) for name in data}
+
+    def cell(name: str, row: Row) -> str:
+        if row["kind"] == 0:
+            value = found[row["size"], name]["expected_kl"]
+            return best(error(value), value == least[name])
+        return f"[dim]{number(found[_SIZES[0], name][row['size']])}  [/dim]"
+
+    lines = [{"size": name, "label": name, "kind": 0} for name in _SIZES]
+    lines += [{"size": key, "label": f"[dim]{key.upper()}[/dim]", "kind": 1} for key in ("tc", "dtc")]
+    columns = [Column(name, lambda row, name=name: cell(name, row)) for name in data]
+    return grid([words("schedule", "label"), *columns], lines, section="kind")
 
 
 def _written(screen: Console | None) -> dict[str, Any]:
     """A text of the built-in model and what schedules cost it, on the screen if there is one; nothing without torch."""
     try:
         from unmask import models
-        from unmask.cli import writing
+        from unmask.sample import Sampler
     except ImportError:
         if screen is not None:
             screen.print('No text: torch is not installed. To see some: pip install "unmask[torch]"\n', markup=False)
         return {"text": None, "costs": None}
-    model = models.load(models.BUILTIN)
+    model = models.load(BUILTIN)
+    sampler = Sampler(model.predictor, Schedule(size.Even(16), order.Comb()))
     if screen is not None:
-        screen.print(_WRITING + "\n")
-    text = writing.write(model, screen)
-    calibration = models.calibration_of(model)
-    costs = None if calibration is None else writing.costs(calibration)
+        screen.print(_WRITING)
+    if screen is not None and screen.is_terminal:
+        from unmask.cli.watch import live
+
+        with live(screen, model.codec, sampler.schedule, 1) as look:
+            trace = sampler.run((1, model.length), rng=[_SEED], watch=look)
+    else:
+        trace = sampler.run((1, model.length), rng=[_SEED])
+    text = model.codec.decode(trace.tokens[0].tolist())
+    calibration = shipped_calibration()
+    costs = None if calibration is None else _costs(calibration)
     if screen is not None:
-        screen.print(f"[cyan]{text}[/cyan]\n", highlight=False)
+        screen.print(f"[cyan]{text}[/cyan]\n")
         if costs is not None:
-            screen.print(_COSTS + "\n")
-            screen.print(writing.table(costs))
-            screen.print(
-                "[dim]* smallest in its column, predicted from validation text; K=256 is one by one.\n"
-                "  A letter costs 4.75 bits if nothing is known.[/dim]\n"
-            )
+            screen.print(_COSTS)
+            screen.print(_cost_table(costs))
+            screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
+            screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
     return {"text": text, "costs": costs}
+
+
+def _costs(calibration: Calibration) -> list[dict[str, Any]]:
+    """Rows of order, size, steps and predicted bits per token, one by one at the end of each order."""
+
+    def row(name: str, how_many: str, steps: int, nats: float) -> dict[str, Any]:
+        return {"order": name, "size": how_many, "steps": steps, "bits_per_token": bits(nats, calibration.length)}
+
+    rows: list[dict[str, Any]] = []
+    assert calibration.random is not None  # of the built-in model
+    for name, how_many in _PAIRS:
+        for steps in _COUNTS if how_many else ():
+            sizes = size_family(how_many, calibration.random.curve)(steps)
+            if (cost := forecast(calibration, Schedule(sizes, order_named(name)))) is not None:
+                rows.append(row(name, how_many, steps, cost[0]))
+    return rows + [row(name, _ONE_BY_ONE, calibration.length, cost) for name, cost in one_by_one(calibration).items()]
+
+
+def _cost_table(rows: list[dict[str, Any]]) -> Any:
+    """The same for people: a line for each schedule, a column for each number of steps, the least in each marked."""
+    cells = {(row["order"], row["size"], row["steps"]): row["bits_per_token"] for row in rows}
+    least = {
+        steps: min(row["bits_per_token"] for row in rows if row["steps"] == steps) for steps in (*_COUNTS, _LENGTH)
+    }
+
+    def cell(row: Row, steps: int) -> str:
+        how_many = row["sizes"] if steps < _LENGTH else _ONE_BY_ONE
+        found = cells.get((row["order"], how_many, steps))
+        return "" if found is None else best(f"{found:.3f}", found == least[steps])
+
+    columns = [
+        Column("order", lambda row: row["order"].replace("-", " "), left=True),
+        words("sizes"),
+        *(Column(f"K={steps}", lambda row, steps=steps: cell(row, steps)) for steps in (*_COUNTS, _LENGTH)),
+    ]
+    return grid(columns, [{"order": name, "sizes": how_many} for name, how_many in _PAIRS], tight=True)
 
 
 def _can_draw() -> bool:
@@ -160,8 +215,3 @@ def _can_draw() -> bool:
     except ImportError:
         return False
     return True
-
-
-def _cell(value: float, wins: bool) -> str:
-    shown = number(value) if value > ROUNDING else "0"
-    return f"[bold green]{shown} *[/bold green]" if wins else f"{shown}  "

@@ -2,50 +2,46 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import click
 import numpy as np
-from rich import box
-from rich.table import Table
 
 from unmask import _check as check
 from unmask import evaluate, size
-from unmask.cli import data, engines, options
-from unmask.cli.names import size_family
-from unmask.cli.output import ROUNDING, number, print_json, progress, terminal
-from unmask.cli.rows import check_rows, write_rows
-from unmask.engine import Report
+from unmask.cli import options
+from unmask.cli.output import check_rows, progress, write_rows
+from unmask.cli.report import Column, Report, Row, best, dim, grid, title, words
+from unmask.engine import Report as Done
+from unmask.words.data import Data, Said
+from unmask.words.schedules import size_family
+from unmask.words.sentences import ROUNDING, error, number
 
 
-@click.command()
-@options.data()
-@click.option("--size", "names", type=options.SIZE_LIST, metavar="NAMES", required=True, help=options.SIZE_HELP)
-@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", required=True, help="Numbers of steps.")
+@options.command
+@options.data
+@click.option(
+    "--size", "names", type=options.Listed(options.BLIND_SIZE), metavar="NAMES", required=True,
+    help=options.BLIND_SIZE_HELP,
+)  # fmt: skip
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="Numbers of steps.")
+@click.option("--target", type=options.NUMBER, metavar="NATS", help="Or an expected KL to reach: how many steps?")
 @click.option("--draws", type=options.INTEGER, help="Also estimate from this many random schedules.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
 )
-@engines.engine
+@options.workers
 @options.seed
-@options.as_json
 def expect(
-    length: int | None,
-    distribution: str | None,
-    curve: Path | None,
-    monotone: bool,
-    estimate_curve: int | None,
+    data: Said,
     names: list[str],
-    steps: list[int],
+    steps: list[int] | None,
+    target: float | None,
     draws: int | None,
     output: Path | None,
-    engine_name: str,
-    workers: int | None,
-    address: str | None,
+    workers: options.Workers,
     seed: int,
-    as_json: bool,
-    **parameters: float | None,
-) -> None:
+) -> Report:
     """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
 
     Lists are separated by commas. The data are a curve in a file (see `unmask plan`) or a distribution, which needs
@@ -65,6 +61,7 @@ def expect(
                     --size tc,even --steps 50,500
       unmask expect --distribution markov --length 256 --alphabet 2 --stay 0.9 \\
                     --size even,cosine,tc,dtc --steps 16,32,64
+      unmask expect --distribution markov --length 256 --alphabet 2 --stay 0.9 --size even,optimal --target 1
       unmask expect --distribution mixture --length 500 --bias 0.1 --size dtc,even --steps 20 --draws 10000
       unmask expect --distribution linear --length 500 --dimension 480 --alphabet 2 --estimate-curve 400 \\
                     --size tc,minimax-tc --steps 32
@@ -78,51 +75,74 @@ def expect(
     JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of size, steps, expected_kl, tc,
     dtc; with --draws also estimate and standard_error; with --estimate-curve also curve_error, the standard error that
     expected_kl has from the curve, and estimated_from and curve_standard_error of the distribution; with --monotone
-    monotone_change, the largest change of the curve.
+    monotone_change, the largest change of the curve. With --target the rows have size, steps (the fewest that reach it;
+    null if none does) and expected_kl.
     """
+    if (steps is None) == (target is None):
+        raise check.InputError("", "Say what is wanted: either {steps} or {target}")
     check_rows(output, (".csv", ".jsonl", ".parquet"))
-    engine = engines.engine_named(engine_name, workers, address)
+    engine = workers.on()
     rng = np.random.default_rng(seed)
-    known = data.read(length, distribution, curve, monotone, estimate_curve, parameters, rng=rng)
-    if known is None:
-        raise check.InputError("", "Say what the data are: --distribution with its options, or --curve FILE")
+    known = data.required(rng=rng)
+    if target is not None:
+        for name, value in (("draws", draws), ("output", output)):
+            if value is not None:
+                raise check.InputError(name, "go with {steps}, not with {target}")
+        return _reaching(known, names, target)
     loss = known.curve
     if draws is not None:
         check.integer("draws", draws, least=2)
-    schedules = [(name, size_family(name, loss)(count)) for name in names for count in steps]
+    schedules = [(name, size_family(name, loss)(count)) for name in names for count in steps or []]
     for _, schedule in schedules:
         schedule.mean_sizes(loss.length)  # refuses more steps than tokens before any work is done
-    streams = rng.spawn(len(schedules))
-    shards = [(name, schedule, stream) for (name, schedule), stream in zip(schedules, streams, strict=True)]
-    with progress() as bar, engines.working(engine):
+    shards = [
+        (name, schedule, stream) for (name, schedule), stream in zip(schedules, rng.spawn(len(schedules)), strict=True)
+    ]
+    with progress() as bar, options.working(engine):
         task = bar.add_task("Computing", total=len(schedules) * (draws or 1))
         rows = engine.map(_Expected(known, draws), shards, lambda shard, done: bar.advance(task, done))
     if output is not None:
         write_rows(rows, output)
-    if as_json:
-        measures = {"entropy": loss.entropy, "tc": loss.total_correlation, "dtc": loss.dual_total_correlation}
-        print_json({"distribution": {**known.record, **measures}, "rows": rows})
-        return
-    screen = terminal()
-    screen.print(known.title, style="bold", markup=False)
-    screen.print(f"TC {number(loss.total_correlation)} nats, DTC {number(loss.dual_total_correlation)} nats")
-    for note in known.notes:
-        screen.print(note)
-    screen.print(_table(rows, steps))
-    if len(names) > 1:
-        screen.print("[dim]* smallest for its number of steps[/dim]")
-    if output is not None:
-        screen.print(f"Written: {output}", soft_wrap=True, markup=False)
+    ordered = [row for count in steps or [] for row in rows if row["steps"] == count]
+    marked = dim("* smallest for its number of steps") if len(names) > 1 else None
+    shown = [*_heading(known), grid(_columns(rows), ordered, section="steps"), marked]
+    return Report({"distribution": _about(known), "rows": rows}, shown, written=[output])
 
 
+def _about(known: Data) -> dict[str, Any]:
+    loss = known.curve
+    measures = {"entropy": loss.entropy, "tc": loss.total_correlation, "dtc": loss.dual_total_correlation}
+    return {**known.record, **measures}
+
+
+def _heading(known: Data) -> list[Any]:
+    loss = known.curve
+    amounts = f"TC {number(loss.total_correlation)} nats, DTC {number(loss.dual_total_correlation)} nats"
+    return [title(known.title), amounts, *known.notes]
+
+
+def _reaching(known: Data, names: list[str], target: float) -> Report:
+    from unmask.cli.plan import FEWEST, watched
+
+    rows = [{key: row[key] for key in ("size", "steps", "expected_kl")} for row in watched(names, known, target)]
+    record = {"distribution": _about(known), "target": target, "rows": rows}
+    return Report(record, [*_heading(known), grid(FEWEST, rows)])
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class _Expected:
-    """Work on shards: the name of a size, the schedule, and its own source of randomness. A shard is a row."""
+    """Work on shards: the name of a size, the schedule, and its own source of randomness. A shard is a row.
 
-    known: data.Data
+    Attributes:
+        known: The data.
+        draws: Random schedules to estimate from; None for none.
+    """
+
+    known: Data
     draws: int | None
 
-    def __call__(self, shard: tuple[str, size.Blind, np.random.Generator], report: Report) -> dict[str, Any]:
+    def __call__(self, shard: tuple[str, size.Blind, np.random.Generator], report: Done) -> dict[str, Any]:
         name, schedule, rng = shard
         loss = self.known.curve
         row: dict[str, Any] = {
@@ -141,35 +161,21 @@ class _Expected:
         return row | {"estimate": estimate.mean, "standard_error": estimate.standard_error}
 
 
-def _number(value: float) -> str:
-    return "0" if abs(value) < ROUNDING else number(value)
+def _columns(rows: list[dict[str, Any]]) -> list[Column]:
+    least = {row["steps"]: min(each["expected_kl"] for each in rows if each["steps"] == row["steps"]) for row in rows}
+    several = len({row["size"] for row in rows}) > 1
 
+    def exact(row: Row) -> str:
+        return best(error(row["expected_kl"]), several and row["expected_kl"] == least[row["steps"]])
 
-def _table(rows: list[dict[str, Any]], steps: list[int]) -> Table:
-    sampled = "estimate" in rows[0]
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("steps", justify="right")
-    table.add_column("size")
-    table.add_column("expected KL (nats)", justify="right")
-    estimated = "curve_error" in rows[0]
-    if estimated:
-        table.add_column("± s.e. of curve", justify="right")
-    if sampled:
-        table.add_column("Monte Carlo", justify="right")
-        table.add_column("standard error", justify="right")
-    for count in steps:
-        group = [row for row in rows if row["steps"] == count]
-        best = min(row["expected_kl"] for row in group)
-        for row in group:
-            wins = len(group) > 1 and row["expected_kl"] == best
-            exact = _number(row["expected_kl"])
-            cells = [str(count), row["size"], f"[bold green]{exact} *[/bold green]" if wins else f"{exact}  "]
-            if estimated:
-                cells.append("0" if row["curve_error"] < ROUNDING else f"{row['curve_error']:.2g}")
-            if sampled:
-                # Fixed sizes have no spread; what rounding leaves of it is not worth a column.
-                error = row["standard_error"] if row["standard_error"] > 1e-12 * row["estimate"] else 0.0
-                cells += [number(row["estimate"]), f"{error:.2g}"]
-            table.add_row(*cells)
-        table.add_section()
-    return table
+    def spread(row: Row) -> str:
+        # Fixed sizes have no spread; what rounding leaves of it is not worth a column.
+        return f"{row['standard_error'] if row['standard_error'] > 1e-12 * row['estimate'] else 0.0:.2g}"
+
+    columns = [Column("steps", lambda row: str(row["steps"])), words("size"), Column("expected KL (nats)", exact)]
+    if "curve_error" in rows[0]:
+        shown = "± s.e. of curve"
+        columns.append(Column(shown, lambda row: f"{row['curve_error'] if row['curve_error'] > ROUNDING else 0:.2g}"))
+    if "estimate" in rows[0]:
+        columns += [Column("Monte Carlo", lambda row: number(row["estimate"])), Column("standard error", spread)]
+    return columns

@@ -6,19 +6,20 @@ from pathlib import Path
 import click
 
 from unmask import _check as check
-from unmask import models
-from unmask.cli import model as shared
 from unmask.cli import options
+from unmask.cli.group import Command
 from unmask.cli.output import terminal
+from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.models import Source
 
 
-@click.command()
-@shared.source
-@click.option("--calibration", "file", type=options.FILE, metavar="FILE", help="What `unmask calibrate` wrote.")
+@click.command(cls=Command)
+@options.model
+@options.calibration
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--port", type=options.INTEGER, metavar="N", help="Port; the first free one from 7860 on by default.")
 @click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
-def explore(source: shared.Source, file: Path | None, host: str, port: int | None, no_browser: bool) -> None:
+def explore(source: Source, calibration: Path | None, host: str, port: int | None, no_browser: bool) -> None:
     """Explore schedules on a local web page.
 
     Four tabs: size schedules and their guarantees; their error on known distributions; the model at work under two
@@ -35,17 +36,16 @@ def explore(source: shared.Source, file: Path | None, host: str, port: int | Non
         raise ModuleNotFoundError('This needs gradio, which is not installed. Run: pip install "unmask[app]"')
     if port is not None:
         check.integer("port", port, least=1, most=65535)
-    kept = None if file is None else shared.read_calibration(file)
     screen = terminal(stderr=True)
     with screen.status("Preparing the page"):
-        model = source.load_for(None, kept)
-        if kept is not None and file is not None:
-            shared.check_calibration(kept, file, model)
-        calibration = kept or models.calibration_of(model)
+        model, known = source.measured(None, calibration)
+        if known is None and source.name == BUILTIN:
+            known = shipped_calibration()
         from unmask.app import page  # Gradio takes seconds to load
 
-        name = "nothing" if calibration is None else file.name if file else "the calibration of the built-in model"
-        built = page.build(model, calibration, name)
+        own = "the calibration of the built-in model"
+        name = "nothing" if known is None else calibration.name if calibration else own
+        built = page.build(model, known, name)
         address = page.serve(built, host=host, port=port, browser=not no_browser, wait=False)
     click.echo(f"Running on {address} (Ctrl+C ends it)")
     built.block_thread()

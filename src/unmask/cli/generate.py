@@ -1,49 +1,47 @@
 """`unmask generate`: text from a model, under any schedule."""
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.live import Live
 
 from unmask import _check as check
-from unmask import models
-from unmask._torch import Tensor, torch
-from unmask.cli import engines, options, schedules
-from unmask.cli import model as shared
-from unmask.cli.names import CURVE_SIZES
-from unmask.cli.output import print_json, progress, terminal
-from unmask.cli.rows import check_rows, write_rows
-from unmask.cli.watch import frames
+from unmask.cli import options
+from unmask.cli.group import wants_json
+from unmask.cli.output import check_rows, progress, terminal, write_rows
+from unmask.cli.report import Report, Verbatim
 from unmask.engine import SHARD
-from unmask.sample import Sampler, State, Step
-from unmask.sample.draw import Categorical, Draw, Greedy, TopP
-from unmask.sample.trace import Trace
+from unmask.names import RULES
 from unmask.schedule import Schedule
 from unmask.size import Explicit
+from unmask.words.inputs import read_schedule
+from unmask.words.models import Source, start_of
+from unmask.words.schedules import CURVE_SIZES, build, check_combs
+
+if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
+    from unmask.sample import Draw, Trace
 
 _STEPS = 16
-_ANSWER = 128  # tokens of an answer, where nobody says how many
 _COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
 
 
-@click.command()
-@shared.source
+@options.command
+@options.model
 @click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
 @click.option("--count", type=options.INTEGER, default=4, show_default=True, metavar="N", help="How many sequences.")
-@click.option("--order", "order_name", type=schedules.ORDER, metavar="NAME", help=f"{schedules.ORDER_HELP} [comb]")
-@click.option("--size", "size_name", type=schedules.SIZE, metavar="NAME", help=f"{schedules.SIZE_HELP}. [even]")
-@click.option("--schedule", "file", type=options.FILE, metavar="FILE", help="A schedule from a file instead.")
+@click.option("--order", type=options.ORDER, metavar="NAME", help=f"{options.ORDER_HELP} [comb]")
+@click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [even]")
+@click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
+@click.option("--schedule", type=options.FILE, metavar="FILE", help="A schedule from a file instead.")
 @click.option(
     "--temperature", type=options.NUMBER, default=1.0, show_default=True,
     help="1 samples the model's own law; 0 takes the most likely token.",
 )  # fmt: skip
 @click.option("--top-p", type=options.NUMBER, metavar="P", help="Keep only the likeliest tokens of this total mass.")
-@shared.length
+@options.length
 @click.option("--prompt", help="Text to be completed: _, or the model's own mask token, stands for a masked token.")
 @click.option(
     "--chat", is_flag=True,
@@ -54,16 +52,16 @@ _COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
     "--output", type=options.FILE, metavar="FILE",
     help="Write the sequences to this file, as JSON lines (.jsonl) or Parquet (.parquet), and not to the screen.",
 )  # fmt: skip
-@engines.engine
+@options.workers
 @options.seed
-@options.as_json
 def generate(
-    source: shared.Source,
+    source: Source,
     steps: int | None,
     count: int,
-    order_name: str | None,
-    size_name: str | None,
-    file: Path | None,
+    order: str | None,
+    size: str | None,
+    rule: str | None,
+    schedule: Path | None,
     temperature: float,
     top_p: float | None,
     length: int | None,
@@ -71,12 +69,9 @@ def generate(
     chat: bool,
     watch: bool,
     output: Path | None,
-    engine_name: str,
-    workers: int | None,
-    address: str | None,
+    workers: options.Workers,
     seed: int,
-    as_json: bool,
-) -> None:
+) -> Report:
     """Generate text.
 
     A prompt is filled where it has '_', one token each, and keeps the rest; it is used as long as it is, or with
@@ -92,6 +87,7 @@ def generate(
       unmask generate --prompt "in the beginning " --length 128 --steps 32
       unmask generate --model my-run --schedule schedule.json --json
       unmask generate --order confidence --size threshold:0.9
+      unmask generate --rule fast-dllm --temperature 0
       unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
       unmask generate --count 100000 --engine ray --output texts.parquet
 
@@ -100,56 +96,47 @@ def generate(
     sequence), tokens_per_evaluation. A row of --output: seed, text, sizes, revealed, nll, evaluations of one sequence.
     """
     check.integer("count", count, least=1)
-    draw = _draw(temperature, top_p)
-    if file is not None and (order_name or size_name or steps is not None):
-        raise check.InputError(
-            "", "A schedule file says order, sizes and steps", remedy="Leave out --order, --size and --steps."
-        )
-    if steps is not None and size_name is not None and ":" in size_name:
-        raise check.InputError(
-            "", f"Size '{size_name}' decides the number of steps itself", remedy="Leave out --steps."
-        )
-    if size_name in CURVE_SIZES:
-        raise check.InputError(
-            "",
-            f"Size '{size_name}' is made for a measured model",
-            remedy="Run `unmask advise --calibration FILE --steps K --save schedule.json`, and give --schedule schedule.json.",
-        )
+    _check_draw(temperature, top_p)
+    order, size = _named(rule, schedule, order, size, steps)
     check_rows(output, (".jsonl", ".parquet"))
-    if watch and engine_name == "ray":
-        raise check.InputError("", "With --engine ray there is nothing to watch", remedy="Leave out --watch.")
-    engine = engines.engine_named(engine_name, workers, address, source.place)
-    schedule = None if file is None else shared.read_schedule(file)
+    if watch and workers.engine == "ray":
+        remedy = "Leave out {watch}."
+        raise check.InputError("", "With the {engine} ray there is nothing to watch", remedy=remedy)
+    chosen = None if schedule is None else read_schedule(schedule)
+
+    from unmask.sample import Sampler
+
+    engine = workers.on(source.place)
     model = source.load()
-    start, shown = start_of(model, prompt, length, chat)
-    if schedule is None:
+    start, first = start_of(model, prompt, length, chat=chat)
+    masked = int((start == model.predictor.mask).sum())
+    if chosen is None:
         if prompt is None:  # else there may be less to fill than a comb has segments, which is no mistake
-            schedules.check_combs([order_name or "comb"], start.shape[1])
-        masked = int((start == model.predictor.mask).sum())
+            check_combs([order], start.shape[1])
         wanted = _STEPS if steps is None else steps
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
-        schedule = schedules.build(order_name or "comb", size_name or "even", wanted, masked).schedule
-    elif file is not None:
-        _check_sum(schedule, file, start, model)
+        chosen = build(order, size, wanted, masked).schedule
+    elif schedule is not None:
+        _check_sum(chosen, schedule, masked)
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
-    screen = terminal()
-    sampler = Sampler(model.predictor, schedule, draw)
-    traces = []
+    sampler = Sampler(model.predictor, chosen, _draw(temperature, top_p))
+    traces: list[Trace] = []
     with ExitStack() as stack:
-        look: Callable[[State, Step], None] | None = None
-        if watch and not as_json and screen.is_terminal:
+        screen = terminal()
+        look = None
+        if watch and not wants_json() and screen.is_terminal:
+            from unmask.cli.watch import live
+
             # The frames vanish, and the finished texts are printed in their place.
-            view = stack.enter_context(Live(console=screen, auto_refresh=False, transient=True))
-            look = frames(screen, view, model.codec, schedule, count)
+            look = stack.enter_context(live(screen, model.codec, chosen, count))
         bar = progress()
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=count)
-        # What is watched is the first shard.
-        seen = 0 if look is None else min(SHARD, count)
+        seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
-        stack.enter_context(engines.working(engine))
+        stack.enter_context(options.working(engine))
         traces += sampler.batches(
             start.expand(count - seen, -1),
             rng=seeds[seen:],
@@ -157,101 +144,77 @@ def generate(
             progress=lambda done: bar.advance(task, done),
         )
     seconds = time.perf_counter() - begin
-    texts = [model.codec.decode(row[shown:]) for trace in traces for row in trace.tokens.tolist()]
-    drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
+    texts = [model.codec.decode(row[first:]) for trace in traces for row in trace.tokens.tolist()]
     evaluations = np.concatenate([trace.evaluations for trace in traces])
-    speed = drawn / max(int(evaluations.sum()), 1)
-    sizes, revealed, nll = (_rows(traces, part) for part in ("sizes", "revealed", "nll"))
+    parts = {part: _joined(traces, part) for part in ("sizes", "revealed", "nll")}
     if output is not None:
-        columns = zip(seeds, texts, sizes, revealed, nll, evaluations.tolist(), strict=True)
-        write_rows([dict(zip(_COLUMNS, values, strict=True)) for values in columns], output)
-    if as_json:
-        print_json(
-            {
-                "model": source.name,
-                "length": start.shape[1],
-                "schedule": schedule.to_json(),
-                "seconds": round(seconds, 3),
-                "texts": texts,
-                "seeds": seeds,
-                "sizes": sizes,
-                "revealed": revealed,
-                "nll": nll,
-                "evaluations": evaluations.tolist(),
-                "tokens_per_evaluation": speed,
-            }
-        )
-        return
-    for number, text in enumerate(texts if output is None else []):
-        if number:
-            click.echo()
-        click.echo(text)
-    if output is not None:
-        screen.print(f"Written: {output}", soft_wrap=True, markup=False)
+        rows = zip(seeds, texts, *parts.values(), evaluations.tolist(), strict=True)
+        write_rows([dict(zip(_COLUMNS, values, strict=True)) for values in rows], output)
+    drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
+    record = {
+        "model": source.name,
+        "length": start.shape[1],
+        "schedule": chosen.to_json(),
+        "seconds": round(seconds, 3),
+        "texts": texts,
+        "seeds": seeds,
+        **parts,
+        "evaluations": evaluations.tolist(),
+        "tokens_per_evaluation": drawn / max(int(evaluations.sum()), 1),
+    }
     noun = "evaluation" if evaluations.mean() == 1 else "evaluations"
     note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} {noun} each, {seconds:.1f} s"
-    terminal(stderr=True).print(f"[dim]{note}[/dim]", soft_wrap=True)
+    between = [line for text in texts if output is None for line in ("", text)][1:]
+    return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
 
 
-def _check_sum(schedule: Schedule, file: Path, start: Tensor, model: models.Model) -> None:
+def _named(
+    rule: str | None, schedule: Path | None, order: str | None, size: str | None, steps: int | None
+) -> tuple[str, str]:
+    """The words for order and size."""
+    if rule is not None and (order or size or schedule):
+        raise check.InputError(
+            "", "A {rule} is an order and a size", remedy="Leave out {order}, {size} and {schedule}."
+        )
+    if schedule is not None and (order or size or steps is not None):
+        remedy = "Leave out {order}, {size} and {steps}."
+        raise check.InputError("", "A schedule file says order, sizes and steps", remedy=remedy)
+    if rule is not None:
+        order, size = RULES[rule].order, RULES[rule].size
+    if steps is not None and size is not None and ":" in size:
+        raise check.InputError("", f"Size '{size}' decides the number of steps itself", remedy="Leave out {steps}.")
+    if size in CURVE_SIZES:
+        advise = "unmask advise --calibration FILE --steps K --save schedule.json"
+        remedy = f"Run `{advise}`, and give {{schedule}} schedule.json."
+        raise check.InputError("", f"Size '{size}' is made for a measured model", remedy=remedy)
+    return order or "comb", size or "even"
+
+
+def _check_sum(chosen: Schedule, file: Path, masked: int) -> None:
     """Refuse sizes that were made for another number of tokens, before anything is run."""
-    masked = int((start == model.predictor.mask).sum())
-    if isinstance(schedule.size, Explicit) and (made := sum(schedule.size.values)) != masked:
+    if isinstance(chosen.size, Explicit) and (made := sum(chosen.size.values)) != masked:
         raise check.InputError(
             "schedule",
             f"be for the {masked} tokens to fill",
             detail=f"and '{file}' is for {made}",
-            remedy=f"Give the --model it was made for, or --length {made}.",
+            remedy=f"Give the {{model}} it was made for, or {{length}} {made}.",
         )
 
 
-def _draw(temperature: float, top_p: float | None) -> Draw:
-    if check.real("temperature", temperature, least=0.0) == 0.0:
-        if top_p is not None:
-            raise check.InputError("", "At temperature 0 there is no use for --top-p", remedy="Leave it out.")
-        return Greedy()
-    if top_p is None:
-        return Categorical(temperature)
-    if not 0 < top_p <= 1:
+def _check_draw(temperature: float, top_p: float | None) -> None:
+    if check.real("temperature", temperature, least=0.0) == 0.0 and top_p is not None:
+        raise check.InputError("", "At temperature 0 there is no use for {top-p}", remedy="Leave it out.")
+    if top_p is not None and not 0 < top_p <= 1:
         raise check.InputError("top-p", "be greater than 0 and at most 1", found=f"{top_p:g}")
-    return TopP(top_p, temperature)
 
 
-def start_of(model: models.Model, prompt: str | None, length: int | None, chat: bool) -> tuple[Tensor, int]:
-    """One sequence to start from, and the first token to show.
+def _draw(temperature: float, top_p: float | None) -> "Draw":
+    from unmask.sample import Categorical, Greedy, TopP
 
-    The sequence has the shape `(1, length)`, with the predictor's mask where something is to be filled.
-    """
-    if length is not None:
-        check.integer("length", length, least=1, most=model.length)
-    mask = model.predictor.mask
-    if chat:
-        if prompt is None:
-            raise click.UsageError("Missing option '--prompt'.")
-        tokens = model.codec.chat(prompt)
-        answer = length or _ANSWER
-        if len(tokens) + answer > model.length:
-            raise check.InputError(
-                "length",
-                f"be at most {model.length - len(tokens)}",
-                found=f"{answer}: so many tokens are left of the model's {model.length} after a prompt of {len(tokens)}",
-            )
-        return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
-    tokens = model.codec.prompt(prompt or "", mask)
-    if len(tokens) > model.length:
-        raise check.InputError("prompt", f"have at most {model.length} tokens", found=f"{len(tokens)}")
-    if prompt is not None and length is not None and len(tokens) > length:
-        raise check.InputError("length", f"be at least that of the prompt, {len(tokens)}", found=f"{length}")
-    wanted = length or (model.cut().length if prompt is None else len(tokens))
-    tokens += [mask] * (wanted - len(tokens))
-    if mask not in tokens:
-        raise check.InputError(
-            "prompt",
-            "have something to fill, written as '_' or as the model's own mask token",
-            remedy="Or give a --length beyond it.",
-        )
-    return torch.tensor([tokens], device=model.device), 0
+    if temperature == 0.0:
+        return Greedy()
+    return Categorical(temperature) if top_p is None else TopP(top_p, temperature)
 
 
-def _rows(traces: list[Trace], part: str) -> list[Any]:
+def _joined(traces: "list[Trace]", part: str) -> list[Any]:
     return [row for trace in traces for row in getattr(trace, part).tolist()]

@@ -1,13 +1,15 @@
-"""The command group: loads commands when they are called, and turns every mistake into one sentence.
+"""Commands that are loaded when they are called, and whose every mistake ends as one sentence.
 
-Whatever the user can get wrong ends as a single line on stderr and exit code 2: usage errors of `click`, the
-`ValueError` and `TypeError` of the library's argument checks, files that cannot be written, a missing extra.
-`unmask --traceback …` shows where the error came from.
+Whatever the user can get wrong is a single line on stderr and exit code 2: usage errors of `click`, the `InputError` of
+the library, said of options, files that cannot be written, a missing extra. `unmask --traceback …` shows where the
+error came from. A reader that goes away, as `| head -1` does, ends a command quietly with exit code 0.
 """
 
 import importlib
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -15,9 +17,70 @@ from click.shell_completion import CompletionItem
 
 # numpy and rich are imported where they are needed: the shell waits for this module at every press of the tab key.
 
-# What the library and the file system raise when it is the request that is at fault.
-MISTAKES = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
-TOO_LARGE = "The numbers given are too large for this machine's memory. Take smaller ones."
+_LONGEST = 900  # letters of a sentence; what else a user wrote into it is left out
+
+
+class Command(click.Command):
+    """A command whose function returns a `Report`, which is printed here: for people, or as JSON."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.options = {word.lstrip("-"): word for param in self.params for word in param.opts}
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with self._speaking():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from unmask.cli.output import terminal
+        from unmask.cli.report import Report, print_json
+
+        with self._speaking():
+            report = super().invoke(ctx)
+            if not isinstance(report, Report):
+                return report
+            if wants_json(ctx):
+                print_json(report.record)
+            else:
+                report.print(terminal())
+        return report.code
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """Mistakes speak of the options of this command."""
+        from unmask._check import InputError
+        from unmask.words.mistakes import MISTAKES, sentence
+
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # a closed pager is no mistake
+        except InputError as error:
+            self._refuse(error, self._sentence(error))
+        except MISTAKES as error:
+            if (words := sentence(error)) is None:
+                raise
+            self._refuse(error, words)
+
+    def _refuse(self, error: BaseException, sentence: str) -> NoReturn:
+        context = click.get_current_context(silent=True)
+        if context is not None and context.find_root().params.get("traceback"):
+            raise error
+        raise click.UsageError(sentence) from error
+
+    def _word(self, argument: str) -> str:
+        return self.options.get(argument.replace("_", "-"), f"'{argument}'")
+
+    def _sentence(self, error: Any) -> str:
+        word = self._word(error.argument)
+        if error.choices and word.startswith("--"):
+            return f"{word}: no such {error.argument} {error.found}. {error.remedy}"
+        return error.sentence(self._word, lambda name: word if word.startswith("--") else f"Argument '{name}'")
+
+
+def wants_json(ctx: click.Context | None = None) -> bool:
+    """Whether the command that runs was given --json."""
+    return bool((ctx or click.get_current_context()).meta.get("unmask.json"))
 
 
 class Group(click.Group):
@@ -27,16 +90,25 @@ class Group(click.Group):
         summaries: Command name -> one line for the list of commands. The command `name` is the object of that name
             in the module `unmask.cli.name`, imported on first use: the numerical libraries take a second to load.
         titles: Title -> the names of the commands listed under it.
+        aliases: Another word for a command.
     """
 
-    def __init__(self, *args: Any, summaries: Mapping[str, str], titles: Mapping[str, tuple[str, ...]], **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        summaries: Mapping[str, str],
+        titles: Mapping[str, tuple[str, ...]],
+        aliases: Mapping[str, str],
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
-        self.summaries, self.titles = dict(summaries), dict(titles)
+        self.summaries, self.titles, self.aliases = dict(summaries), dict(titles), dict(aliases)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.aliases.get(cmd_name, cmd_name)
         if cmd_name not in self.summaries:
             return None
         if ctx.resilient_parsing:  # a shell asks what could come next; nothing will be run
@@ -48,10 +120,13 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if not ctx.resilient_parsing:
-            from unmask import _check as check
+        if not ctx.resilient_parsing and args[0] not in self.aliases:
+            from unmask import _check
 
-            check.known("command", args[0], self.summaries)
+            try:
+                _check.known("command", args[0], self.summaries)
+            except _check.InputError as error:
+                raise click.UsageError(f"There is no command {error.found}. {error.remedy}") from None
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,42 +139,32 @@ class Group(click.Group):
             return super().shell_complete(ctx, incomplete)
         return [CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)]
 
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # a closed pager is no mistake; click ends quietly
-        except MISTAKES as error:
-            if ctx.params["traceback"]:
-                raise
-            raise click.UsageError(_sentence(error)) from error
-
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs = {"prog_name": "unmask", **kwargs, "standalone_mode": False}
+        if sys.stdout is None:  # closed by whoever started us: what is printed has nowhere to go
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
         try:
             code = super().main(*args, **kwargs)
+            sys.stdout.flush()
         except click.ClickException as error:
             _complain(error.format_message())
             sys.exit(2)
         except click.Abort as stopped:
             click.echo(str(stopped) or "Stopped.", err=True)
             sys.exit(130)
+        except BrokenPipeError:
+            # The reader has what it wanted. What is left in the buffer must not fail once more at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
         sys.exit(code if isinstance(code, int) else 0)
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror is not None:
-        what = "the output" if error.filename is None else f"'{error.filename}'"
-        return f"Cannot write {what}: {error.strerror.lower()}."
-    if isinstance(error, MemoryError | OverflowError):
-        return TOO_LARGE
-    return str(error)
 
 
 def _complain(message: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    line = " ".join(message.split())
+    from unmask._check import clipped
+
+    line = clipped(" ".join(message.split()), _LONGEST)
     text = Text.assemble(("Error: ", "bold red"), line if line.endswith((".", "?")) else f"{line}.")
     Console(stderr=True).print(text, soft_wrap=True, highlight=False)

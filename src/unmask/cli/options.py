@@ -1,14 +1,27 @@
-"""Option types and the options that several commands share."""
+"""Option types, and the options that several commands share: each bundle becomes one argument of the command."""
 
-from collections.abc import Callable, Iterable
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import click
 
 from unmask import _check as check
 from unmask.cli.completion import Words
-from unmask.cli.names import ALL_SIZES, CURVE_SIZES, DISTRIBUTIONS, GAUGE_SIZE, SIZES
+from unmask.cli.group import Command
+from unmask.engine import LOCAL, Engine, Ray
+from unmask.names import DISTRIBUTIONS, RULES
+from unmask.words import data as words
+from unmask.words import schedules
+from unmask.words.inputs import BUILTIN
+from unmask.words.models import Source
+
+Function = Callable[..., Any]
+ENGINES = ("local", "ray")
 
 
 class _Integer(click.ParamType):
@@ -36,6 +49,29 @@ class _Number(click.ParamType):
         return value if isinstance(value, float) else check.spelled(_name(param), str(value))
 
 
+class Named(click.ParamType):
+    """A name that a function of `unmask.words` understands.
+
+    Arguments:
+        kind: What it names, as the sentence about a wrong one has it.
+        proposed: Names to propose.
+        understand: Refuses any other.
+    """
+
+    name = "name"
+
+    def __init__(self, kind: str, proposed: Iterable[str], understand: Callable[[str], object]):
+        self.kind, self.words, self.understand = kind, tuple(proposed), understand
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        listed = param is not None and isinstance(param.type, Listed)
+        if "," in str(value) and not listed:
+            raise check.InputError(self.kind, "be one name here", found=check.shown(str(value)))
+        with check.renamed(self.kind, _name(param)):
+            self.understand(str(value))
+        return str(value)
+
+
 class Listed(click.ParamType):
     """Values of one type separated by commas."""
 
@@ -45,25 +81,11 @@ class Listed(click.ParamType):
         self.item = item
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
-        words = [word.strip() for word in str(value).split(",")]
-        if not all(words):
+        parts = [word.strip() for word in str(value).split(",")]
+        if not all(parts):
             raise check.InputError(_name(param), "be a list such as a,b,c without gaps", found=check.shown(str(value)))
         # Asking for the same thing twice gives it once.
-        return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in words))
-
-
-class _SizeName(click.ParamType):
-    """The name of a size schedule."""
-
-    name = "size"
-
-    def __init__(self, names: Iterable[str]):
-        self.words = tuple(names)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if "," in str(value) and param is not None and not isinstance(param.type, Listed):
-            raise check.InputError("size", "be one name here", found=check.shown(str(value)))
-        return check.known("size", value, self.words)
+        return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in parts))
 
 
 def _name(param: click.Parameter | None) -> str:
@@ -71,42 +93,195 @@ def _name(param: click.Parameter | None) -> str:
     return "value" if param is None else param.opts[0].lstrip("-")
 
 
+def one_of(kind: str, names: Iterable[str]) -> Named:
+    """One of several names."""
+    known = tuple(names)
+    return Named(kind, known, lambda name: check.known(kind, name, known))
+
+
 INTEGER = _Integer(most=2**48)  # beyond it arrays fail in numpy's words rather than for want of memory
 INTEGERS = Listed(INTEGER)
 NUMBER = _Number()
-SIZE = _SizeName([*ALL_SIZES, GAUGE_SIZE])
-SIZE_LIST = Listed(_SizeName(ALL_SIZES))
 FILE = click.Path(path_type=Path)
+BLIND_SIZE = one_of("size", schedules.BLIND_SIZES)
+PLANNED_SIZE = one_of("size", (*schedules.BLIND_SIZES, "minimax"))
+SIZE = Named("size", schedules.SIZE_WORDS, schedules.check_size)
+ORDER = Named("order", (*schedules.ORDER_WORDS, "comb-16"), schedules.order_named)
+RULE = one_of("rule", RULES)
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
-seed = click.option(
-    "--seed", type=_Integer(least=0), default=0, show_default=True, help="Seed of everything that is random."
+BLIND_SIZE_HELP = (
+    f"Of {', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' and '.join(schedules.CURVE_SIZES)}."
 )
-SIZE_HELP = f"Of {', '.join(SIZES)}; for a distribution or curve also {' and '.join(CURVE_SIZES)}."
+SIZE_HELP = (
+    f"Of {', '.join(schedules.FREE_SIZES)}, or {', '.join(f'{name}:NUMBER' for name in schedules.REACTIVE_SIZES)}"
+)
+ORDER_HELP = (
+    f"Of {', '.join(schedules.ORDER_WORDS)}; comb-16 is a comb of 16 segments, comb alone has one tooth per step."
+)
+RULE_HELP = f"A published rule in place of order and size: {', '.join(RULES)}."
 
 
-def data() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The options that describe the data: a distribution, or a curve in a file."""
-    names = f"One of {', '.join(DISTRIBUTIONS)}."
-    options = [
-        click.option("--length", type=INTEGER, help="Number of tokens; that of --curve unless given."),
-        click.option("--distribution", type=Words(DISTRIBUTIONS), metavar="NAME", help=names),
-        click.option("--dimension", type=INTEGER, help="Dimension of a code."),
-        click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
-        click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
-        click.option("--bias", type=NUMBER, help="Bias of the coins of a mixture."),
-        click.option(
-            "--estimate-curve", type=INTEGER, metavar="DRAWS", help="Estimate the curve of the distribution from draws."
-        ),
-        click.option(
-            "--curve", type=FILE, metavar="FILE", help="A loss curve instead: CSV or JSON, in nats per token."
-        ),
-        click.option("--monotone", is_flag=True, help="Make a curve that increases the nearest one that does not."),
-    ]
+def command(function: Function) -> Command:
+    """A command that returns a `Report`; --json prints its record."""
+    as_json = click.option(
+        "--json", is_flag=True, expose_value=False, is_eager=True, help="Print JSON and nothing else.", callback=_keep
+    )
+    return click.command(cls=Command)(_last(as_json)(function))
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
+
+def _keep(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta["unmask.json"] = value
+
+
+def _last(option: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Put an option at the end of the help: click lists them in the order in which they are applied, last first."""
+
+    def decorate(function: Function) -> Function:
+        kept = list(getattr(function, "__click_params__", []))
+        function.__click_params__ = []  # pyright: ignore[reportFunctionMemberAccess] - where click keeps them
+        option(function)
+        function.__click_params__ += kept  # pyright: ignore[reportFunctionMemberAccess]
+        return function
 
     return decorate
+
+
+def bundled(
+    gather: Callable[..., Any], argument: str, *choices: Callable[[Function], Function]
+) -> Callable[[Function], Function]:
+    """Several options that become one argument.
+
+    Arguments:
+        gather: Makes the argument of the options' values.
+        argument: Its name.
+        choices: The options.
+    """
+    # An option keeps itself with the function it is applied to: that is how its variable is known.
+    names: list[str] = [vars(choice(lambda: None))["__click_params__"][0].name for choice in choices]
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def gathered(**values: Any) -> Any:
+            own = {name: values.pop(name) for name in names}
+            return function(**{argument: gather(**own)}, **values)
+
+        result: Function = gathered
+        for choice in reversed(choices):
+            result = choice(result)
+        return result
+
+    return decorate
+
+
+seed = click.option(
+    "--seed",
+    type=_Integer(least=0, most=2**63),
+    default=0,
+    show_default=True,
+    help="Seed of everything that is random.",
+)
+
+
+def _said(
+    length: int | None, distribution: str | None, estimate_curve: int | None, curve: Path | None, monotone: bool,
+    **parameters: float | None,
+) -> words.Said:  # fmt: skip
+    return words.Said(length, distribution, parameters, estimate_curve, curve, monotone)
+
+
+data = bundled(
+    _said,
+    "data",
+    click.option("--length", type=INTEGER, help="Number of tokens; that of --curve unless given."),
+    click.option(
+        "--distribution", type=one_of("distribution", DISTRIBUTIONS), metavar="NAME",
+        help=f"One of {', '.join(DISTRIBUTIONS)}.",
+    ),
+    click.option("--dimension", type=INTEGER, help="Dimension of a code."),
+    click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
+    click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
+    click.option("--bias", type=NUMBER, help="Bias of the coins of a mixture."),
+    click.option("--estimate-curve", type=INTEGER, metavar="DRAWS", help="Estimate the distribution's curve by draws."),
+    click.option("--curve", type=FILE, metavar="FILE", help="A loss curve instead: CSV or JSON, in nats per token."),
+    click.option("--monotone", is_flag=True, help="Make a curve that increases the nearest one that does not."),
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work of a command.
+
+    Attributes:
+        engine: The word for the engine.
+        workers: How many workers, if that was said.
+        address: Where they are, if that was said.
+    """
+
+    engine: str
+    workers: int | None
+    address: str | None
+
+    def on(self, device: str = "cpu") -> Engine:
+        """The engine, for that device."""
+        if self.engine == "ray":
+            if ":" in device:
+                wanted = "be cuda with the {engine} ray, whose every worker has a GPU of its own"
+                raise check.InputError("device", wanted, found=check.shown(device))
+            return Ray(self.workers, self.address, gpu=device == "cuda")
+        for option, value in (("workers", self.workers), ("address", self.address)):
+            if value is not None:
+                raise check.InputError(option, "go with the {engine} ray", remedy="Give both or neither.")
+        return LOCAL
+
+
+workers = bundled(
+    Workers,
+    "workers",
+    click.option(
+        "--engine", type=one_of("engine", ENGINES), default="local", show_default=True, metavar="NAME",
+        help="local, or ray for many cores, GPUs and machines; the results are the same.",
+    ),
+    click.option("--workers", type=INTEGER, metavar="N", help="With ray: workers; all it has by default."),
+    click.option("--address", metavar="WHERE", help="With ray: an existing cluster, such as auto."),
+)  # fmt: skip
+
+
+@contextmanager
+def working(engine: Engine) -> Iterator[Engine]:
+    """The engine at work. What Ray has to say meanwhile, of a worker that died, must not end up in the output."""
+    with redirect_stdout(sys.stderr), engine:
+        yield engine
+
+
+device = click.option(
+    "--device", type=Words(["auto", "cpu", "cuda"]), default="auto", show_default=True, metavar="NAME",
+    help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
+)  # fmt: skip
+model = bundled(
+    lambda model, **rest: Source(model, **rest),
+    "source",
+    click.option(
+        "--model", type=Words([BUILTIN], files=True), default=BUILTIN, show_default=True, metavar="MODEL",
+        help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, or hf:NAME_OR_FOLDER for a "
+        "masked language model of Hugging Face.",
+    ),
+    click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."),
+    click.option(
+        "--allow-pickle", is_flag=True, help="Read pickled weights where a model of Hugging Face has no safetensors."
+    ),
+    device,
+)  # fmt: skip
+length = click.option(
+    "--length", type=INTEGER, metavar="L",
+    help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
+)  # fmt: skip
+text = click.option(
+    "--text", type=FILE, required=True, metavar="FILE",
+    help="Text that the model has not seen, in its alphabet; that of the built-in model is a to z and the space.",
+)  # fmt: skip
+texts = click.option(
+    "--texts", "count", type=INTEGER, metavar="N",
+    help="How many sequences of the text, spread evenly over it; 32, or all if there are fewer.",
+)  # fmt: skip
+calibration = click.option("--calibration", type=FILE, metavar="FILE", help="What `unmask calibrate` wrote.")

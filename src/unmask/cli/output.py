@@ -1,11 +1,13 @@
-"""How results leave the program: text for people, strict JSON for programs, files all at once or not at all."""
+"""How results leave the program: the terminal, bars of progress, and files that appear all at once or not at all."""
 
+import csv
+import importlib.util
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,9 @@ from rich.progress import (
 )
 
 from unmask import _check as check
+from unmask._atomic import replacing
 
-ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
+Row = dict[str, Any]
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
@@ -72,60 +75,6 @@ def progress() -> Progress:
         TimeRemainingColumn(),
         console=console,
     )
-
-
-def print_json(record: Mapping[str, object]) -> None:
-    """Print one JSON object: a line per key, a line per row of a list of objects, and no NaN."""
-    lines = [f"  {json.dumps(key)}: {_value(value)}" for key, value in record.items()]
-    sys.stdout.write("{\n" + ",\n".join(lines) + "\n}\n")
-    sys.stdout.flush()
-
-
-def _value(value: object) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        rows = ",\n".join(f"    {json.dumps(row, allow_nan=False)}" for row in value)
-        return f"[\n{rows}\n  ]"
-    return json.dumps(value, allow_nan=False)
-
-
-def number(value: float) -> str:
-    """Four significant digits, without an exponent where people do not expect one.
-
-    Example:
-        >>> number(0.0478203), number(1.64), number(15211.11), number(0.0)
-        ('0.04782', '1.640', '15,211', '0')
-        >>> number(1e30)
-        '1.000e+30'
-    """
-    if abs(value) >= 1e15:
-        return f"{value:.3e}"
-    if abs(value) >= 9999.5:
-        return f"{value:,.0f}"
-    return f"{value:#.4g}".rstrip(".") if value else "0"
-
-
-def counted(number_of: int, noun: str) -> str:
-    """So many things.
-
-    Example:
-        >>> counted(1, "step"), counted(2000, "token")
-        ('1 step', '2,000 tokens')
-    """
-    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
-
-
-def abbreviated(values: NDArray[np.float64] | NDArray[np.int64], most: int = 12) -> str:
-    """The values, the middle ones left out when there are more than `most`.
-
-    Example:
-        >>> abbreviated(np.arange(100), most=6)
-        '0, 1, 2, … 97, 98, 99'
-    """
-    whole = len(values) <= most
-    words = [f"{value:.4g}" for value in (values if whole else [*values[: most // 2], *values[-most // 2 :]])]
-    if not whole:
-        words[most // 2] = f"… {words[most // 2]}"
-    return ", ".join(words)
 
 
 def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) -> list[str]:
@@ -200,3 +149,47 @@ def staged(folder: Path) -> Iterator[Path]:
     finally:
         for place in [] if complete else missing:
             place.rmdir()
+
+
+def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
+    """Refuse, before any work, a file that cannot be written, or whose name does not say which kind it is.
+
+    Arguments:
+        path: The file, or None.
+        kinds: Endings to choose from.
+    """
+    if path is None:
+        return
+    check_place("output", path, kinds)
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise ModuleNotFoundError(
+            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
+        )
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """Write rows of the same columns, in the way the file's ending says."""
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](rows, temporary)
+
+
+def _jsonl(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+
+
+def _parquet(rows: Sequence[Row], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+
+
+def _csv(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(rows[0])
+        table.writerows(row.values() for row in rows)
+
+
+_WRITERS: dict[str, Callable[[Sequence[Row], Path], None]] = {".jsonl": _jsonl, ".parquet": _parquet, ".csv": _csv}

@@ -9,32 +9,26 @@ from typing import Any
 
 import click
 import numpy as np
-from rich import box
-from rich.table import Table
 
 from unmask import _check as check
 from unmask import paper, plot
 from unmask.cli import options
-from unmask.cli.completion import Words
-from unmask.cli.output import number, print_json, progress, staged, terminal
+from unmask.cli.output import progress, staged
+from unmask.cli.report import Column, Report, grid, plain, words
+from unmask.words.sentences import number
 
 _FIGURES = {"figure1": paper.figure1, "figure2": paper.figure2, "figure3": paper.figure3}
-_CHECKED_STEPS = (50, 100, 250, 500, 1000)
+_QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people quote
 
 
-@click.command()
-@click.argument("figures", nargs=-1, type=Words(_FIGURES), metavar="[FIGURE]...")
+@options.command
+@click.argument("figures", nargs=-1, type=options.one_of("figure", _FIGURES), metavar="[FIGURE]...")
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="DIR",
-    help="Folder for the files; made if missing.",
+    "--output", type=options.FILE, required=True, metavar="DIR", help="Folder for the files; made if missing."
 )
 @click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
 @options.seed
-@options.as_json
-def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int, as_json: bool) -> None:
+def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> Report:
     """Make the paper's three figures: PNG, SVG, and a CSV with every number.
 
     \b
@@ -54,7 +48,7 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int, as_
     JSON: draws, seed, seconds, and figures with figure, points (how many were estimated), worst_z (largest deviation
     in standard errors), files.
     """
-    chosen = list(dict.fromkeys(check.known("figure", name, _FIGURES) for name in figures or _FIGURES))
+    chosen = list(dict.fromkeys(figures or _FIGURES))
     check.integer("draws", draws, least=2)
     plot.require()
     # Each figure has its own stream, so that it does not depend on which others are made.
@@ -71,27 +65,22 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int, as_
             _write(figure, folder / f"{figure.name}.csv")
     seconds = time.perf_counter() - begin
     rows = [_summary(figure, output) for figure in made]
-    if as_json:
-        print_json({"draws": draws, "seed": seed, "seconds": round(seconds, 1), "figures": rows})
-        return
-    screen = terminal()
-    table = Table("figure", box=box.SIMPLE_HEAD)
-    table.add_column("estimated points", justify="right")
-    table.add_column("worst deviation", justify="right")
-    table.add_column("files")
-    for row in rows:
-        table.add_row(row["figure"], str(row["points"]), f"{row['worst_z']:.2f} s.e.", f"{row['figure']}.png .svg .csv")
-    screen.print(table)
-    row = max(rows, key=lambda each: each["worst_z"])
+    columns = (
+        words("figure"),
+        Column("estimated points", lambda row: str(row["points"])),
+        Column("worst deviation", lambda row: f"{row['worst_z']:.2f} s.e."),
+        Column("files", lambda row: f"{row['figure']}.png .svg .csv", left=True),
+    )
+    worst = max(rows, key=lambda each: each["worst_z"])
     # Šidák: of points that share their draws, as some do here, a large one is rarer still.
-    chance = 1 - (1 - 2 * NormalDist().cdf(-row["worst_z"])) ** row["points"]
-    words = f"one of {row['points']:,} deviations is {row['worst_z']:.2f} standard errors or more"
-    screen.print(f"By chance alone {words} in at most {chance:.0%} of all runs.")
+    chance = 1 - (1 - 2 * NormalDist().cdf(-worst["worst_z"])) ** worst["points"]
+    said = f"one of {worst['points']:,} deviations is {worst['worst_z']:.2f} standard errors or more"
+    shown: list[Any] = [grid(columns, rows), f"By chance alone {said} in at most {chance:.0%} of all runs."]
     for figure in made:
         if figure.name == "figure2":
-            screen.print("Figure 2(a), expected KL in nats:")
-            screen.print(_known_values(figure))
-    screen.print(f"Files are in {output}; {draws:,} draws per point, seed {seed}, {seconds:.0f} s.", soft_wrap=True)
+            shown += ["Figure 2(a), expected KL in nats:", _quoted(figure)]
+    shown.append(plain(f"Files are in {output}; {draws:,} draws per point, seed {seed}, {seconds:.0f} s."))
+    return Report({"draws": draws, "seed": seed, "seconds": round(seconds, 1), "figures": rows}, shown)
 
 
 def _write(figure: paper.Figure, path: Path) -> None:
@@ -118,13 +107,14 @@ def _summary(figure: paper.Figure, output: Path) -> dict[str, Any]:
     }
 
 
-def _known_values(figure: paper.Figure) -> Table:
+def _quoted(figure: paper.Figure) -> Any:
     """Figure 2(a) at the steps that other people quote."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("steps", "Monte Carlo", "exact", "theorem 1", "fixed", "random phase"):
-        table.add_column(heading, justify="right")
-    for point in figure.panels[0].points:
-        if point.steps in _CHECKED_STEPS and point.estimate is not None and point.bound is not None:
-            values = (point.estimate.mean, point.exact, point.bound, point.ceil, point.offset)
-            table.add_row(str(point.steps), *(number(value) for value in values))
-    return table
+    headings = ("Monte Carlo", "exact", "theorem 1", "fixed", "random phase")
+    rows = [
+        dict(zip(headings, (point.estimate.mean, point.exact, point.bound, point.ceil, point.offset), strict=True))
+        | {"steps": point.steps}
+        for point in figure.panels[0].points
+        if point.steps in _QUOTED and point.estimate is not None and point.bound is not None
+    ]
+    values = [Column(heading, lambda row, key=heading: number(row[key])) for heading in headings]
+    return grid([Column("steps", lambda row: str(row["steps"])), *values], rows)

@@ -19,7 +19,6 @@ from unmask import _check as check
 from unmask import models, order, size
 from unmask._atomic import replacing
 from unmask._torch import torch
-from unmask.cli import model as shared
 from unmask.cli import options
 from unmask.cli.completion import Words
 from unmask.cli.output import print_json, progress, terminal
@@ -29,6 +28,7 @@ from unmask.schedule import Schedule
 from unmask.train import Progress, Recipe
 from unmask.train import train as fit
 from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.words import models as shared
 
 _ABOUT = "about.json"
 _SURE = 10.0  # seconds of updates after which their speed is known well enough

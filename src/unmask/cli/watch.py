@@ -1,7 +1,8 @@
 """The live view: a text appearing step by step in the terminal."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,12 +13,15 @@ from unmask.sample import State, Step
 from unmask.sample.trace import GIVEN
 from unmask.schedule import Schedule
 from unmask.size import Blind
+from unmask.words.sentences import visible
 
 _FRAME, _SHOW = 0.15, 6.0  # seconds: the least time for a step of the live view, and about how long it may take in all
 
 
-def frames(screen: Console, live: Live, codec: Codec, schedule: Schedule, count: int) -> Callable[[State, Step], None]:
-    """Draws a frame after every step: what was given, what is new, what is still masked."""
+@contextmanager
+def live(screen: Console, codec: Codec, schedule: Schedule, count: int) -> Iterator[Callable[[State, Step], None]]:
+    """Draws a frame after every step: what was given, what is new, what is still masked. All vanish at the end."""
+    view = Live(console=screen, auto_refresh=False, transient=True)
     last = time.monotonic()
 
     def look(state: State, step: Step) -> None:
@@ -41,20 +45,16 @@ def frames(screen: Console, live: Live, codec: Codec, schedule: Schedule, count:
         whole = f" of {schedule.size.steps}" if isinstance(schedule.size, Blind) else ""
         foot = f"step {step.index + 1}{whole}   {done:4.0%} revealed"
         foot += f"   {shown} of {count} sequences" if shown < count else ""
-        live.update(Group(*lines, Text(foot, style="dim")), refresh=True)
+        view.update(Group(*lines, Text(foot, style="dim")), refresh=True)
         pause = min(_FRAME, _SHOW * step.rows.numel() / state.masked.numel())
         time.sleep(max(0.0, last + pause - time.monotonic()))
         last = time.monotonic()
 
-    return look
+    with view:
+        yield look
 
 
 def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
     if hidden:
         return "_", "dim"
-    return visible(codec, token), "bold black on green" if when == now else "cyan" if when == GIVEN else ""
-
-
-def visible(codec: Codec, token: int) -> str:
-    """The text of a token, a dot for every letter that cannot be seen."""
-    return "".join(letter if letter.isprintable() else "·" for letter in codec.piece(token))
+    return visible(codec.piece(token)), "bold black on green" if when == now else "cyan" if when == GIVEN else ""

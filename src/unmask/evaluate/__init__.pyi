@@ -1,3 +1,6 @@
+from .comparison import Comparison as Comparison
+from .comparison import Cost as Cost
+from .comparison import compare as compare
 from .enumeration import Law as Law
 from .enumeration import compositions as compositions
 from .enumeration import objective as objective

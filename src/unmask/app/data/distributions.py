@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import bounds, evaluate, gauge, size
 from unmask.app.data.schedules import chosen_sizes
-from unmask.cli import data
-from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, size_family
 from unmask.distribution import CurveEstimate
 from unmask.information.curve import Curve
-from unmask.schedule import GAUGES
+from unmask.names import DISTRIBUTIONS, GAUGES
+from unmask.words import data
+from unmask.words.schedules import BLIND_SIZES, size_family
 
 LONGEST = 2048
 # What others on the page would have to wait for too long; the command line has no such limits.
@@ -30,7 +30,7 @@ class Setting:
     """A distribution in words: what it is computed from, and remembered by.
 
     Arguments:
-        family: A key of `unmask.cli.names.DISTRIBUTIONS`. given: Its parameters.
+        family: A key of `unmask.names.DISTRIBUTIONS`. given: Its parameters.
         draws: Draws to estimate its curve from; None for the exact one. seed: Seeds what is random.
     """
 
@@ -119,7 +119,7 @@ def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> 
     """First the distribution, then schedule after schedule, each time with one more.
 
     Arguments:
-        family: A key of `unmask.cli.names.DISTRIBUTIONS`.
+        family: A key of `unmask.names.DISTRIBUTIONS`.
         values: Its parameters; `draws` estimates the curve, `seed` seeds that and a random code. Others are ignored.
         names: Sizes to compare.
 
@@ -127,12 +127,12 @@ def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> 
         ValueError: if the parameters do not fit, before anything is computed.
     """
     setting = _setting(family, values)
-    chosen = chosen_sizes(names, ALL_SIZES)
+    chosen = chosen_sizes(names, BLIND_SIZES)
     known = _kept.get(setting)
     if known is None:
         yield Stage(None, 0, 0, "Preparing the distribution")
         rng = np.random.default_rng(setting.seed)
-        named = data.Named.of(setting.family, dict(setting.given), rng=rng)
+        named = data.Described.of(setting.family, dict(setting.given), rng=rng)
         if setting.draws is None:
             known = named.exact()
         else:
@@ -223,7 +223,7 @@ def promise(schedule: size.Blind, curve: Curve) -> tuple[str, float]:
     if isinstance(schedule, size.Planned):
         return "Li & Cai", bounds.li_cai(length, int(schedule.sizes(length).max()), curve.information_sum)
     overhang = schedule.overhang(length)
-    allowed = (make(length) for make in GAUGES.values())
+    allowed = (entry.make(length) for entry in GAUGES.values())
     return "exact guarantee", min(gauge.guarantee(overhang, each) * float(curve.drops @ each) for each in allowed)
 
 

@@ -13,8 +13,8 @@ from unmask import _check as check
 from unmask import models
 from unmask.calibrate import Calibration
 from unmask.calibrate.advice import Advice, advise
-from unmask.cli.advise import sentences
-from unmask.cli.model import read_calibration
+from unmask.words.inputs import read_calibration
+from unmask.words.sentences import advice as sentences
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +77,12 @@ def read(path: str) -> Calibration:
     file = Path(path)
     try:
         return _read(path, file.stat().st_mtime_ns)
-    except (ValueError, OSError) as error:
+    except check.InputError as error:
         # An uploaded file lies under a name that its owner has never seen.
-        reason = str(error).replace(path, file.name).replace("Argument 'calibration'", "Argument 'file'")
-        raise ValueError(reason if reason.startswith("Argument") else f"Argument 'file' is refused: {reason}") from None
+        parts = {name: getattr(error, name).replace(path, file.name) for name in ("must", "found", "detail", "remedy")}
+        if not error.argument:  # then it is the whole statement
+            parts |= {"must": "be a calibration", "detail": f"and is refused: {parts['must']}"}
+        raise error.changed(argument="file", **parts) from None
 
 
 def differs(calibration: Calibration, model: models.Model) -> str:

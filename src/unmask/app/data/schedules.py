@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import gauge, size
-from unmask.cli.names import SIZES
-from unmask.cli.plan import promised
-from unmask.schedule import GAUGES
+from unmask.names import GAUGES, SIZES
+from unmask.words.schedules import FREE_SIZES
+from unmask.words.sentences import promised
 
 LONGEST = 4096  # tokens on the page; the command line has no such limit
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class SizeLaw:
     """What is known of one size schedule before any data are.
 
     Attributes:
@@ -47,7 +47,7 @@ class Comparison:
 
     length: int
     steps: int
-    laws: tuple[Law, ...]
+    laws: tuple[SizeLaw, ...]
     least: dict[str, float]
 
     def record(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def compare(length: object, steps: object, names: Iterable[str]) -> Comparison:
     """
     check.integer("length", length, least=2, most=LONGEST)
     steps, length = check.steps_and_length(steps, length)
-    chosen = chosen_sizes(names, SIZES)
+    chosen = chosen_sizes(names, FREE_SIZES)
     return Comparison(length, steps, tuple(law(name, length, steps) for name in chosen), _least(length, steps))
 
 
@@ -111,20 +111,20 @@ def chosen_sizes(names: Iterable[str], known: Iterable[str]) -> list[str]:
 
 
 @lru_cache(maxsize=512)
-def law(name: str, length: int, steps: int) -> Law:
+def law(name: str, length: int, steps: int) -> SizeLaw:
     """The law of one schedule. Whoever moves a slider back and forth gets it from memory."""
-    schedule = SIZES[name](steps)
+    schedule = SIZES[name].make(steps)
     overhang = schedule.overhang(length)
-    return Law(
+    return SizeLaw(
         name,
         np.asarray(schedule.mean_sizes(length)),
         schedule.cut_probabilities(length),
         overhang,
-        {key: gauge.guarantee(overhang, make(length)) for key, make in GAUGES.items()},
+        {key: gauge.guarantee(overhang, entry.make(length)) for key, entry in GAUGES.items()},
         promised(schedule, length).get("theorem"),
     )
 
 
 @lru_cache(maxsize=512)
 def _least(length: int, steps: int) -> dict[str, float]:
-    return {key: size.Minimax(steps, make).factor(length) for key, make in GAUGES.items()}
+    return {key: size.Minimax(steps, entry.make).factor(length) for key, entry in GAUGES.items()}

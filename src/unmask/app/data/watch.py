@@ -1,6 +1,5 @@
 """The tab *Watch*: a model fills one text under two schedules, from one seed."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -9,22 +8,24 @@ import numpy as np
 
 from unmask import _check as check
 from unmask import models
-from unmask.cli import schedules
-from unmask.cli.generate import start_of
-from unmask.cli.names import CURVE_SIZES, SIZES
-from unmask.cli.watch import visible
 from unmask.models.text import Codec
 from unmask.sample import Sampler
 from unmask.sample.trace import OPEN, Trace
 from unmask.size import Blind
-
-# Numbers that are typed as a part of a name, by the field that holds it.
-_PARTS = {"segments": "order", "bound": "size", **dict.fromkeys(schedules.REACTIVE, "size")}
+from unmask.words.models import start_of
+from unmask.words.schedules import CURVE_SIZES, FREE_SIZES, NamedSchedule, build, check_combs, check_size
+from unmask.words.sentences import visible
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The words for one schedule."""
+class Side:
+    """The words for the schedule of one side.
+
+    Attributes:
+        order: The order.
+        size: The size.
+        steps: Number of steps.
+    """
 
     order: str
     size: str
@@ -61,7 +62,7 @@ class Run:
         return OPEN not in self.revealed
 
 
-def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, seed: object) -> Iterator[tuple[Run, ...]]:
+def watch(model: models.Model, text: str, choices: tuple[Side, Side], *, seed: object) -> Iterator[tuple[Run, ...]]:
     """Both runs, step by step; first as they start.
 
     Arguments:
@@ -75,15 +76,15 @@ def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, see
     """
     seed = check.integer("seed", seed, least=0, most=check.EXACT)
     try:
-        start, _ = start_of(model, text or None, None, chat=False)
-    except ValueError as error:
-        # The command line has another way out, which is no field of the page.
-        raise ValueError(str(error).replace(" Or give a --length beyond it.", "")) from None
+        start, _ = start_of(model, text or None, None)
+    except check.InputError as error:
+        # Elsewhere a length beyond the prompt is a way out, which is no field of the page.
+        raise error.changed(remedy="") from None
     masked = int((start == model.predictor.mask).sum())
     named = [_built(side, choice, masked, bool(text)) for side, choice in zip(("left", "right"), choices, strict=True)]
     samplers = [Sampler(model.predictor, each.schedule) for each in named]
     states = [sampler.init(start, rng=[seed]) for sampler in samplers]
-    titles = [title(each) for each in named]
+    titles = [each.title for each in named]
     planned = [
         min(each.schedule.size.steps, masked) if isinstance(each.schedule.size, Blind) else None for each in named
     ]
@@ -100,30 +101,19 @@ def watch(model: models.Model, text: str, choices: tuple[Choice, Choice], *, see
         yield tuple(runs)
 
 
-def title(named: schedules.Named) -> str:
-    """The schedule in a few words."""
-    return f"{named.order} order, {named.size} sizes" + ("" if named.steps is None else f", {named.steps} steps")
-
-
-def _built(side: str, choice: Choice, masked: int, prompted: bool) -> schedules.Named:
+def _built(side: str, choice: Side, masked: int, prompted: bool) -> NamedSchedule:
     try:
         steps = check.integer("steps", choice.steps, least=1)
         if choice.size in CURVE_SIZES:
             raise check.InputError("size", "need no calibration here; the command line takes those")
-        schedules.check_size(choice.size, SIZES)
+        check_size(choice.size, FREE_SIZES)
         if not prompted:
-            schedules.check_combs([choice.order], masked)
+            check_combs([choice.order], masked)
         # A text with few gaps is filled in as many steps at most, as on the command line.
-        return schedules.build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
-    except (ValueError, TypeError) as error:
-        words = re.sub(r" Choose from .*", " The list has them all.", str(error))
-        raise ValueError(re.sub("^Argument '([^']+)'", lambda found: _of(side, found[1]), words)) from None
-
-
-def _of(side: str, name: str) -> str:
-    """The argument as a field: the page has the same ones twice, and the sentence must find the right one."""
-    whole = _PARTS.get(name)
-    return f"Argument '{side} {name}'" if whole is None else f"Argument '{side} {whole}' is refused: its {name}"
+        return build(choice.order, choice.size, min(steps, masked) if prompted else steps, masked)
+    except check.InputError as error:
+        # The page has the same fields twice, and the sentence must find the right one.
+        raise error.about(f"{side} {error.argument}") from None
 
 
 def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
@@ -134,7 +124,7 @@ def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
     return Run(
         words,
         tuple(
-            "" if step == OPEN else visible(codec, token)
+            "" if step == OPEN else visible(codec.piece(token))
             for token, step in zip(trace.tokens[0].tolist(), revealed, strict=True)
         ),
         tuple(revealed),

@@ -10,33 +10,25 @@ from unmask.app.data import distributions as tradeoffs
 from unmask.app.fields import LIVE, LONG, QUIET, Form, download, follow, settled, stop, streamed, whole_slider
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
-from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
+from unmask.names import DISTRIBUTIONS
+from unmask.words.data import PARAMETERS
+from unmask.words.schedules import BLIND_SIZES
 
 _CHOSEN = ["even", "tc", "dtc", "minimax-min", "optimal"]
-# Values with which a family shows what it is about.
-_TYPICAL: dict[str, dict[str, float]] = {
-    "reed-solomon": {"length": 256, "dimension": 250, "alphabet": 256},
-    "parity": {"length": 256, "alphabet": 2},
-    "linear": {"length": 128, "dimension": 120, "alphabet": 2, "draws": 100},
-    "markov": {"length": 256, "alphabet": 2, "stay": 0.9},
-    "mixture": {"length": 256, "bias": 0.1},
-    "latent-parity": {"length": 256},
-}
-_PARAMETERS = ("dimension", "alphabet", "stay", "bias")  # and the length, which all have
 _FIRST = "markov"
 
 
 def build() -> Tab:
     """Make the tab."""
     form = Form("distributions", aliases={"estimate-curve": "draws", "distribution": "family"})
-    first = _TYPICAL[_FIRST]
+    first = DISTRIBUTIONS[_FIRST].usual
     with gr.Row():
         with gr.Column(scale=1, min_width=280):
             family = gr.Dropdown(list(DISTRIBUTIONS), value=_FIRST, label="Family", elem_id="distributions-family")
             form.add("family", family, links.one_of(list(DISTRIBUTIONS)))
             length = whole_slider(minimum=2, maximum=tradeoffs.LONGEST, value=first["length"], label="Length")
             form.add("length", length, links.whole(least=2, most=tradeoffs.LONGEST))
-            for name in _PARAMETERS:
+            for name in PARAMETERS:
                 shown = name in tradeoffs.parameters(_FIRST)
                 number = gr.Number(first.get(name), label=name.capitalize(), visible=shown, step=_step(name))
                 form.add(name, number, links.optional(links.real()))
@@ -47,9 +39,9 @@ def build() -> Tab:
             seed = gr.Number(0, label="Seed", info="Of a random code, and of the draws", step=1)
             form.add("seed", seed, links.optional(links.whole(least=0)))
             sizes = gr.CheckboxGroup(
-                list(ALL_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"
+                list(BLIND_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"
             )
-            form.add("size", sizes, links.some_of(ALL_SIZES))
+            form.add("size", sizes, links.some_of(BLIND_SIZES))
             form.finish()
             address = gr.HTML(elem_id="distributions-link", elem_classes="link")
             with gr.Row():
@@ -71,7 +63,7 @@ def build() -> Tab:
             yield [*shown, words]
 
     outputs = [view, address, status, *form.outputs]
-    parameters = [form.fields[name] for name in _PARAMETERS]
+    parameters = [form.fields[name] for name in PARAMETERS]
     changed = family.input(_filled, family, [length, *parameters, draws], **LIVE)
     shown = [
         follow(form, settled(form.changes(but=[family])).then, show, outputs, status),
@@ -89,25 +81,25 @@ def _step(name: str) -> float:
 
 def _usual(said: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a family with values that go together; those of other families are empty."""
-    typical = _TYPICAL[said.get("family", _FIRST)]
-    return {"length": typical["length"], "draws": 0, **{name: typical.get(name) for name in (*_PARAMETERS, *typical)}}
+    typical = DISTRIBUTIONS[said.get("family", _FIRST)].usual
+    return {"length": typical["length"], "draws": 0, **{name: typical.get(name) for name in (*PARAMETERS, *typical)}}
 
 
 def _filled(family: str) -> list[Any]:
     """The same for the page; what a family has no use for is out of sight."""
     usual, wanted = _usual({"family": family}), tradeoffs.parameters(family)
-    fields = [gr.update(value=usual[name], visible=name in wanted) for name in _PARAMETERS]
+    fields = [gr.update(value=usual[name], visible=name in wanted) for name in PARAMETERS]
     return [usual["length"], *fields, usual["draws"]]
 
 
 def _visible(family: str) -> list[Any]:
     wanted = tradeoffs.parameters(family)
-    return [gr.update(visible=name in wanted) for name in _PARAMETERS]
+    return [gr.update(visible=name in wanted) for name in PARAMETERS]
 
 
 def _own(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values without those of other families."""
-    others = set(_PARAMETERS).difference(tradeoffs.parameters(values["family"]))
+    others = set(PARAMETERS).difference(tradeoffs.parameters(values["family"]))
     return {name: value for name, value in values.items() if name not in others}
 
 

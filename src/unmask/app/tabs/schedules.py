@@ -8,8 +8,8 @@ from unmask.app import links, panels
 from unmask.app.data import schedules as laws
 from unmask.app.fields import LIVE, Form, answered, download, settled, whole_slider
 from unmask.app.tabs import Tab
-from unmask.cli.names import SIZES
-from unmask.cli.plan import MEASURES
+from unmask.names import GAUGES
+from unmask.words.schedules import FREE_SIZES
 
 _CHOSEN = ["even", "cosine", "tc", "dtc", "minimax-min"]
 
@@ -23,14 +23,17 @@ def build() -> Tab:
             form.add("length", length, links.whole(least=2, most=laws.LONGEST))
             steps = whole_slider(minimum=1, maximum=laws.LONGEST, value=16, label="Steps")
             form.add("steps", steps, links.whole(least=1, most=laws.LONGEST))
-            sizes = gr.CheckboxGroup(list(SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
-            form.add("size", sizes, links.some_of(list(SIZES)))
-            gauges = [(words[1:-1] if words[0] == "(" else words, key) for key, words in MEASURES.items()]
+            sizes = gr.CheckboxGroup(list(FREE_SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
+            form.add("size", sizes, links.some_of(FREE_SIZES))
+            gauges = [
+                (entry.title.removeprefix("(").removesuffix(")") if key == "sum" else entry.title, key)
+                for key, entry in GAUGES.items()
+            ]
             measure = gr.Radio(
                 gauges, value="tc", label="Gauge",
                 info="What the guarantee is measured against",
             )  # fmt: skip
-            form.add("gauge", measure, links.one_of(list(MEASURES)))
+            form.add("gauge", measure, links.one_of(list(GAUGES)))
             form.finish()
             address = gr.HTML(elem_id="schedules-link", elem_classes="link")
             with gr.Row():

@@ -14,11 +14,11 @@ from unmask.app.data import watch as runs
 from unmask.app.fields import LIVE, QUIET, Form, follow, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
-from unmask.cli.names import SIZES
-from unmask.cli.schedules import ORDERS, REACTIVE
+from unmask.names import SIZES
+from unmask.words.schedules import FREE_SIZES, ORDER_WORDS, REACTIVE_SIZES
 
 _FIRST = {"left": ("comb", "even", 16), "right": ("random", "even", 16)}
-_REACTIVE = tuple(f"{name}:{number}" for name, number in zip(REACTIVE, ("0.9", "1", "1"), strict=True))
+_REACTIVE = tuple(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES)
 
 
 def build(model: models.Model) -> Tab:
@@ -64,7 +64,7 @@ def build(model: models.Model) -> Tab:
     def generate(values: dict[str, Any]) -> Iterator[list[Any]]:
         yield [gr.skip(), progress(0, 0, "Starting")]  # the last text stays until there is another
         choices = tuple(
-            runs.Choice(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
+            runs.Side(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
         )
         key = str(time.monotonic_ns())
         for both in runs.watch(model, values["text"], choices, seed=values["seed"]):  # pyright: ignore[reportArgumentType]
@@ -91,7 +91,7 @@ def build(model: models.Model) -> Tab:
 
 
 def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
-    named = {"order": (list(ORDERS), order), "size": ([*SIZES, *_REACTIVE], size)}
+    named = {"order": (list(ORDER_WORDS), order), "size": ([*FREE_SIZES, *_REACTIVE], size)}
     for part, (choices, value) in named.items():
         with gr.Column(min_width=150):
             # A comb of so many segments, or another threshold, can be typed.

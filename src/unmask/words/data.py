@@ -1,26 +1,27 @@
-"""What is said of the data on the command line: a distribution with its options, or a loss curve in a file."""
+"""What is said of the data becomes a loss curve: a distribution with its options, or a curve in a file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.cli.names import build_distribution
-from unmask.cli.output import number
 from unmask.distribution import CurveEstimate, Distribution, LinearCode, estimate_curve
 from unmask.information.curve import Curve
 from unmask.information.estimate import average
 from unmask.information.files import read_curve
+from unmask.names import DISTRIBUTIONS
+from unmask.words.sentences import number
 
 _GROUPS = 50
+PARAMETERS = ("dimension", "alphabet", "stay", "bias")  # of distributions, beside the length, which all have
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Data:
     """A loss curve and where it came from.
@@ -50,46 +51,70 @@ class Data:
         return float(values.std(ddof=1) / np.sqrt(values.size))
 
 
-def read(
-    length: int | None,
-    distribution: str | None,
-    curve: Path | None,
-    monotone: bool,
-    estimate_curve: int | None,
-    parameters: Mapping[str, float | None],
-    *,
-    rng: np.random.Generator,
-) -> Data | None:
-    """The data that the options describe; None if they describe none.
+@final
+@dataclass(frozen=True)
+class Said:
+    """What was said of the data.
 
-    Raises:
-        ValueError: if options are missing, contradict each other, or have no use.
+    Attributes:
+        length: Number of tokens; that of the curve unless given.
+        distribution: The name of a distribution.
+        parameters: Its options, by name; None where nothing was said.
+        estimate_curve: From how many draws to estimate its curve; exact unless given.
+        curve: A file with a loss curve instead.
+        monotone: Whether a curve that increases becomes the nearest one that does not.
     """
-    given = {key: value for key, value in parameters.items() if value is not None}
-    if curve is not None:
-        if distribution is not None:
-            raise check.InputError(
-                "", "A curve and a distribution say the same thing twice", remedy="Leave out --curve or --distribution."
-            )
-        _no_use("With --curve", given, {"--estimate-curve": estimate_curve is not None})
-        return _from_file(curve, length, monotone)
-    if distribution is None:
-        unused = {"--estimate-curve": estimate_curve is not None, "--monotone": monotone}
-        _no_use("Without --distribution" if given or not monotone else "Without --curve", given, unused)
-        return None
-    _no_use("Without --curve", {}, {"--monotone": monotone})
-    named = Named.of(distribution, {"length": length, **parameters}, rng=rng)
-    if estimate_curve is None:
-        return named.exact()
-    return named.estimated(list(named.estimates(check.integer("estimate-curve", estimate_curve, least=4), rng=rng)))
+
+    length: int | None = None
+    distribution: str | None = None
+    parameters: Mapping[str, float | None] = field(default_factory=dict)
+    estimate_curve: int | None = None
+    curve: Path | None = None
+    monotone: bool = False
+
+    def read(self, *, rng: np.random.Generator) -> Data | None:
+        """The data; None if nothing was said of them.
+
+        Raises:
+            InputError: if something is missing, contradicts something else, or has no use.
+        """
+        given = [name for name, value in self.parameters.items() if value is not None]
+        estimated = ["estimate-curve"] if self.estimate_curve is not None else []
+        monotone = ["monotone"] if self.monotone else []
+        if self.curve is not None:
+            if self.distribution is not None:
+                remedy = "Leave out {curve} or {distribution}."
+                raise check.InputError("", "A curve and a distribution say the same thing twice", remedy=remedy)
+            _no_use("With {curve}", given + estimated)
+            return _from_file(self.curve, self.length, self.monotone)
+        if self.distribution is None:
+            _no_use("Without {distribution}", given + estimated)
+            _no_use("Without {curve}", monotone)
+            return None
+        _no_use("Without {curve}", monotone)
+        named = Described.of(self.distribution, {"length": self.length, **self.parameters}, rng=rng)
+        if self.estimate_curve is None:
+            return named.exact()
+        draws = check.integer("estimate-curve", self.estimate_curve, least=4)
+        return named.estimated(list(named.estimates(draws, rng=rng)))
+
+    def required(self, *, rng: np.random.Generator) -> Data:
+        """The data, which must be there."""
+        known = self.read(rng=rng)
+        if known is None:
+            raise check.InputError("", "Say what the data are: {distribution} with its options, or {curve}")
+        return known
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Named:
+class Described:
     """A distribution whose curve is still to be found.
 
     Arguments:
-        law: The distribution. title: What it is, in a few words. record: The same for programs.
+        law: The distribution.
+        title: What it is, in a few words.
+        record: The same for programs.
     """
 
     law: Distribution
@@ -97,21 +122,23 @@ class Named:
     record: dict[str, Any]
 
     @classmethod
-    def of(cls, name: str, options: Mapping[str, float | None], *, rng: np.random.Generator) -> "Named":
+    def of(cls, name: str, options: Mapping[str, float | None], *, rng: np.random.Generator) -> "Described":
         """The distribution of that name.
 
         Arguments:
-            name: A key of `unmask.cli.names.DISTRIBUTIONS`. options: What it is built from; None where not given.
+            name: A key of `unmask.names.DISTRIBUTIONS`.
+            options: What it is built from; None where not given.
             rng: Source of randomness, for distributions that are themselves drawn.
         """
-        law = build_distribution(name, options, rng=rng)
+        entry = DISTRIBUTIONS[check.known("distribution", name, DISTRIBUTIONS)]
+        law = entry.made(name, options, rng=rng)
         given = {key: value for key, value in options.items() if value is not None}
         title = ", ".join([name, *(f"{key} {value:g}" for key, value in given.items())])
         return cls(law, title, {"name": name, **given})
 
     def exact(self) -> Data:
         """Its exact curve."""
-        return Data(_exact(self.law), self.title, self.record)
+        return Data(self.law.curve(), self.title, self.record)
 
     def estimates(self, draws: int, *, rng: np.random.Generator) -> Iterator[CurveEstimate]:
         """Estimates of its curve from groups of draws: the spread between them is the error of all that follows.
@@ -146,17 +173,10 @@ def groups_of(draws: int) -> int:
     return min(draws // 2, _GROUPS)
 
 
-def required_length(length: int | None) -> int:
-    """The length, where nothing else tells it."""
-    if length is None:
-        raise click.UsageError("Missing option '--length'.")
-    return length
-
-
-def _no_use(where: str, given: Mapping[str, object], flags: Mapping[str, bool]) -> None:
-    idle = [f"--{name}" for name in given] + [flag for flag, present in flags.items() if present]
-    if idle:
-        raise check.InputError("", f"{where} there is no use for {' and '.join(idle)}", remedy="Leave it out.")
+def _no_use(where: str, names: list[str]) -> None:
+    if names:
+        words = " and ".join(f"{{{name}}}" for name in names)
+        raise check.InputError("", f"{where} there is no use for {words}", remedy="Leave it out.")
 
 
 def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
@@ -168,10 +188,6 @@ def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
         notes = (
             f"The curve increased in places; isotonic regression changed it by up to {number(reading.change)} nats."
             if reading.change
-            else "The curve does not increase: --monotone changed nothing.",
+            else "The curve does not increase: nothing had to be mended.",
         )
     return Data(reading.curve, f"curve '{path.name}', length {reading.curve.length}", record, notes)
-
-
-def _exact(law: Distribution) -> Curve:
-    return law.curve()

@@ -1,0 +1,97 @@
+"""The losses of a model under several orders, one after the other; what is known already is kept."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from unmask import order, size
+from unmask._torch import Tensor
+from unmask.calibrate.calibration import Calibration
+from unmask.calibrate.losses import Losses
+from unmask.calibrate.measurement import measure
+from unmask.engine import LOCAL, SHARD, Engine
+from unmask.predict import MaskPredictor
+
+POINTS = 33
+
+
+def blank(fingerprint: str, tokens: Tensor, seed: int) -> Calibration:
+    """A calibration without any order.
+
+    Arguments:
+        fingerprint: The model's.
+        tokens: Texts, shape `(count, length)`.
+        seed: Seeds the orders.
+    """
+    digest = hashlib.sha256(tokens.cpu().numpy().tobytes() + str(seed).encode()).hexdigest()[:16]
+    return Calibration(tokens.shape[1], fingerprint, tokens.shape[0], {}, digest)
+
+
+def measure_orders(
+    predictor: MaskPredictor,
+    orders: Mapping[str, order.BlindOrder],
+    tokens: Tensor,
+    kept: Calibration,
+    *,
+    seed: int,
+    points: int = POINTS,
+    batch: int = SHARD,
+    engine: Engine = LOCAL,
+    save: Callable[[Calibration], Calibration] = lambda found: found,
+    progress: Callable[[str, int], object] = lambda name, done: None,
+) -> Calibration:
+    """Measure the orders that are missing from `kept`.
+
+    Arguments:
+        predictor: The model.
+        orders: Orders by name.
+        tokens: Texts, shape `(count, length)`.
+        kept: What is known already, such as nothing (`blank`).
+        seed: Seeds the orders.
+        points: Places to measure; left to right is measured at all of them.
+        batch: Texts at once.
+        engine: Who does it. The result does not depend on it.
+        save: Called with everything known after each order; what it returns is what is known from then on.
+        progress: Called with the name of an order and the number of texts finished since the last call.
+    """
+    for name, kind in orders.items():
+        if name in kept.losses:
+            continue
+        found = _measured(
+            predictor, kind, tokens, seed, points, batch, engine, lambda done, name=name: progress(name, done)
+        )
+        losses = {**kept.losses, name: found}
+        kept = save(replace(kept, losses=losses, wanted=tuple(dict.fromkeys([*losses, *kept.wanted, *orders]))))
+    return kept
+
+
+def _measured(
+    predictor: MaskPredictor,
+    kind: order.BlindOrder,
+    tokens: Tensor,
+    seed: int,
+    points: int,
+    batch: int,
+    engine: Engine,
+    report: Callable[[int], object],
+) -> Losses:
+    length = tokens.shape[1]
+    places: tuple[int, ...] = ()
+    if isinstance(kind, order.LeftToRight):
+        points, places = length, tuple(range(length))
+    elif not isinstance(kind, order.Random):
+        # Where the cuts of even sizes fall, so that those can be predicted in orders that have no curve.
+        steps = min(length, 1 << max(0, (points - 1).bit_length() - 1))
+        places = tuple(np.cumsum(size.Even(steps).sizes(length))[:-1].tolist())
+    return measure(
+        predictor, kind, tokens, seed=seed, points=points, places=places, batch=batch, engine=engine, progress=report
+    )
+
+
+def evaluations(kind: order.BlindOrder, length: int, points: int = POINTS) -> int:
+    """How many evaluations of each text an order takes."""
+    if isinstance(kind, order.Comb):
+        return -(-length // min(kind.segments or length, length))
+    return length if isinstance(kind, order.LeftToRight) else min(points, length)

@@ -1,0 +1,119 @@
+"""Several schedules on the same texts, with the errors of their differences.
+
+All schedules see the same texts and seeds, so that what a text costs more than another cancels in their differences:
+those are paired, and have small standard errors. Two references are at hand. One by one in random order is what the
+model does when nothing is revealed in parallel, in the order that most models are trained for. The best schedule is
+the one that is best *on these texts*; choosing it makes schedules that are truly as good look worse, by up to about one
+standard error.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask._torch import Tensor, torch
+from unmask.engine import LOCAL, SHARD, Engine
+from unmask.evaluate.exact import Estimate
+from unmask.evaluate.levels import random_order
+from unmask.evaluate.likelihood import replays
+from unmask.predict import MaskPredictor
+from unmask.schedule import Schedule
+
+POINTS = 32  # evaluations of each text for the reference
+
+
+@final
+@dataclass(frozen=True)
+class Cost:
+    """What one schedule costs, in nats per sequence.
+
+    Attributes:
+        nll: Its negative log-likelihood.
+        excess: By how much that is above one by one in random order, paired; None if that was not measured.
+        difference: By how much it is above the schedule that is best on these texts, paired.
+        evaluations: Evaluations of a sequence, on average.
+    """
+
+    nll: Estimate
+    excess: Estimate | None
+    difference: Estimate
+    evaluations: float
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several schedules cost on the same texts.
+
+    Attributes:
+        nll: Nats of every text under every schedule, shape `(schedules, texts)`.
+        evaluations: Evaluations of a text under each, on average.
+        reference: Nats of every text one by one in random order; None if that was not measured.
+    """
+
+    nll: NDArray[np.float64]
+    evaluations: NDArray[np.float64]
+    reference: NDArray[np.float64] | None
+
+    @property
+    def costs(self) -> list[Cost]:
+        """One for each schedule."""
+        best = self.nll[np.argmin(self.nll.mean(axis=1))]
+        return [
+            Cost(
+                Estimate.of(nll),
+                None if self.reference is None else Estimate.of(nll - self.reference),
+                Estimate.of(nll - best),
+                float(spent),
+            )
+            for nll, spent in zip(self.nll, self.evaluations, strict=True)
+        ]
+
+
+def compare(
+    predictor: MaskPredictor,
+    schedules: Sequence[Schedule],
+    tokens: Tensor,
+    *,
+    seed: int,
+    reference: bool = True,
+    batch: int = SHARD,
+    engine: Engine = LOCAL,
+    progress: Callable[[int, int], object] = lambda number, done: None,
+) -> Comparison:
+    """Measure what schedules cost on texts, by replay.
+
+    Arguments:
+        predictor: The model.
+        schedules: The schedules.
+        tokens: Texts, shape `(count, length)`, on the device of the model.
+        seed: Seeds sizes, orders and the reference.
+        reference: Whether to measure one by one in random order too, from a few evaluations of each text.
+        batch: Texts at once.
+        engine: Who does it. The result does not depend on it.
+        progress: Called with the number of a schedule, −1 for the reference, and of its sequences evaluated since the
+            last call.
+    """
+    base = None
+    if reference:
+        base, _ = random_order(
+            predictor, tokens, seed=seed, points=POINTS, batch=batch, engine=engine,
+            progress=lambda done: progress(-1, done),
+        )  # fmt: skip
+    results = replays(
+        predictor,
+        schedules,
+        tokens,
+        rng=torch.Generator().manual_seed(seed),
+        batch=batch,
+        engine=engine,
+        progress=progress,
+    )
+    return Comparison(
+        np.array([result.nll.numpy() for result in results]),
+        np.array([result.mean_evaluations for result in results]),
+        None if base is None else base.numpy(),
+    )

@@ -1,0 +1,10 @@
+"""What the command line, the page and the benchmark harness share: from words to objects, and back to sentences.
+
+    schedules    the words for an order and a size become a schedule
+    data         what is said of the data becomes a loss curve
+    inputs       files that people name: texts, calibrations, schedules
+    models       which model, on which device, and what it is to start from; the only part that needs torch
+    sentences    numbers and advice, as people read them
+
+The names themselves are in `unmask.names`. Nothing here knows click or Gradio.
+"""

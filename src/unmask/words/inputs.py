@@ -1,0 +1,112 @@
+"""Files that people name: texts, calibrations and schedules. Whatever is wrong with one is said in one sentence."""
+
+import shlex
+from importlib import resources
+from pathlib import Path
+from string import ascii_lowercase
+
+from unmask import _check as check
+from unmask.calibrate import Calibration
+from unmask.schedule import Schedule
+
+BUILTIN = "builtin"
+_OTHER_MODEL = "Give the {model} that was measured, or run `unmask calibrate` for this one."
+
+
+def read_text(path: Path) -> str:
+    """The text of a file."""
+    try:
+        return path.read_bytes().decode()
+    except OSError as error:
+        raise unreadable("text", path, error) from None
+    except UnicodeDecodeError:
+        raise check.InputError("text", "be a file of UTF-8 text", detail=f"which '{path}' is not") from None
+
+
+def plainer(characters: str, path: Path) -> str:
+    """How to make an English text fit a model of these characters, if they are the letters and the space."""
+    if set(characters) != {*ascii_lowercase, " "}:
+        return ""
+    return f"This makes it fit: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
+
+
+def unreadable(argument: str, path: Path, error: OSError) -> check.InputError:
+    """The sentence for a file that the system does not let us read."""
+    reason = (error.strerror or "it failed").lower()
+    return check.InputError(argument, "name a file to read", found=f"'{path}': {reason}")
+
+
+def read_calibration(path: Path) -> Calibration:
+    """A calibration, of whatever model."""
+    try:
+        with check.renamed("path", "calibration"):
+            return Calibration.load(path)
+    except check.InputError as error:
+        if _loads(Schedule, path):
+            raise error.changed(
+                argument="calibration",
+                must="name a calibration",
+                found="",
+                detail=f"and '{path}' is a schedule",
+                remedy="A calibration is what `unmask calibrate` writes, not what `unmask advise` saves.",
+            ) from None
+        raise
+    except OSError as error:
+        raise unreadable("calibration", path, error) from None
+
+
+def shipped_calibration() -> Calibration | None:
+    """What was measured of the built-in model, and ships with it; found without loading the model."""
+    shipped = resources.files("unmask").joinpath("models", BUILTIN, "calibration.json")
+    if not shipped.is_file():
+        return None
+    with resources.as_file(shipped) as path:
+        return Calibration.load(path)
+
+
+def check_calibration(
+    found: Calibration, path: Path, length: int, fingerprint: str, remedy: str = _OTHER_MODEL
+) -> None:
+    """Refuse a calibration that was made for another model or length, with what to do about it.
+
+    Arguments:
+        found: The calibration.
+        path: Where it was found.
+        length: Tokens of a sequence of the model.
+        fingerprint: The model's.
+        remedy: What to do about it.
+    """
+    if found.length != length:
+        made = f"The calibration '{path}' was made for sequences of {found.length} tokens"
+        raise check.InputError("", f"{made}, and this model has {length}", remedy=remedy)
+    if found.model != fingerprint:
+        raise check.InputError("", f"The calibration '{path}' was made for another model", remedy=remedy)
+
+
+def read_schedule(path: Path) -> Schedule:
+    """A schedule saved by `unmask advise --save` or `Schedule.save`."""
+    try:
+        with check.renamed("path", "schedule"):
+            return Schedule.load(path)
+    except OSError as error:
+        raise unreadable("schedule", path, error) from None
+    except check.InputError as error:
+        if _loads(Calibration, path):
+            command = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05 --save schedule.json"
+            raise error.changed(
+                argument="schedule",
+                must="name a schedule",
+                found="",
+                detail=f"and '{path}' is a calibration",
+                remedy=f"Run `{command}` to make one of it.",
+            ) from None
+        raise
+
+
+def _loads(kind: type[Calibration] | type[Schedule], path: Path) -> bool:
+    """Whether the file holds one of those."""
+    try:
+        kind.load(path)
+    except (check.InputError, OSError):
+        return False
+    return True

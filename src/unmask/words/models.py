@@ -1,0 +1,160 @@
+"""Which model, on which device, on which texts, and from what it is to start.
+
+torch takes a second to load, and what is asked for may be refused before: it is imported where a model is.
+"""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from unmask import _check as check
+from unmask.calibrate import Calibration
+from unmask.words.inputs import BUILTIN, check_calibration, plainer, read_calibration, read_text
+
+if TYPE_CHECKING:
+    from unmask._torch import Tensor, torch
+    from unmask.models import Model
+
+_TEXTS = 32  # sequences of a text, where nobody says how many
+_ANSWER = 128  # tokens of an answer, where nobody says how many
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """Which model to load, where to, and what it may do.
+
+    Attributes:
+        name: The model.
+        device: The device in words.
+        trust_remote_code: Whether a model of Hugging Face may run its own code.
+        allow_pickle: Whether it may have pickled weights.
+    """
+
+    name: str = BUILTIN
+    device: str = "auto"
+    trust_remote_code: bool = False
+    allow_pickle: bool = False
+
+    def load(self) -> "Model":
+        """The model."""
+        from unmask import models
+
+        return models.load(
+            self.name,
+            device=device_named(self.device),
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+        )
+
+    def load_for(self, length: int | None, calibration: Calibration | None = None) -> "Model":
+        """The model for sequences of that length; else of a calibration's length; else of its own."""
+        model = self.load()
+        if length is None and calibration is not None and calibration.length <= model.length:
+            length = calibration.length
+        return model.cut(length)
+
+    def measured(self, length: int | None, file: Path | None) -> "tuple[Model, Calibration | None]":
+        """The model with the calibration in a file, if there is one, which must be of that model."""
+        calibration = None if file is None else read_calibration(file)
+        model = self.load_for(length, calibration)
+        if calibration is not None and file is not None:
+            check_calibration(calibration, file, model.length, model.fingerprint)
+        return model, calibration
+
+    @property
+    def place(self) -> str:
+        """The device by its full name."""
+        return str(device_named(self.device))
+
+    @property
+    def words(self) -> str:
+        """The options of a command that name this model again."""
+        allowed = " --trust-remote-code" if self.trust_remote_code else ""
+        return f"--model {shlex.quote(self.name)}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
+
+
+def device_named(word: str) -> "torch.device":
+    """The device of that name, if this machine has it."""
+    from unmask._torch import torch
+
+    if word == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(word)
+    except RuntimeError:
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise check.InputError("device", "be auto, cpu or cuda", found=check.shown(word))
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise check.InputError("device", "be there", detail=f"and this machine has no '{word}'", remedy="Take cpu.")
+    return found
+
+
+def windows(model: "Model", path: Path, count: int | None) -> "Tensor":
+    """Disjoint sequences of the model's length, spread evenly over a text, on the model's device."""
+    from unmask._torch import torch
+    from unmask.models.text import Alphabet, Store
+
+    text = read_text(path)
+    remedy = ""
+    if isinstance(model.codec, Alphabet):
+        remedy = plainer(model.codec.characters, path)
+        if "\n" not in model.codec.characters:  # then a line break that ends the file is not part of the text
+            text = text.removesuffix("\n").removesuffix("\r")
+    try:
+        store = Store.of(text, model.codec)
+    except check.InputError as error:
+        raise error.changed(remedy=f"{error.remedy} {remedy}".strip()) from None
+    most = len(store) // model.length
+    if count is not None:
+        check.integer("texts", count, least=2)
+    if most < 2:
+        wanted = f"have at least two sequences of {model.length} tokens"
+        raise check.InputError("text", wanted, detail=f"and '{path}' has {len(store)} tokens")
+    if count is not None and count > most:
+        detail = f"since '{path}' has no more sequences of {model.length} tokens"
+        raise check.InputError("texts", f"be at most {most}", found=f"{count}", detail=detail)
+    return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
+
+
+def start_of(model: "Model", prompt: str | None, length: int | None, *, chat: bool = False) -> "tuple[Tensor, int]":
+    """One sequence to start from, and the first token to show.
+
+    The sequence has the shape `(1, length)`, with the predictor's mask where something is to be filled.
+
+    Arguments:
+        model: The model.
+        prompt: What is given; `_` or the model's own mask token stands for a masked token. None for nothing.
+        length: Tokens in all; of an answer with `chat`.
+        chat: Whether the prompt is a message that is to be answered.
+    """
+    from unmask._torch import torch
+
+    if length is not None:
+        check.integer("length", length, least=1, most=model.length)
+    mask = model.predictor.mask
+    if chat:
+        if prompt is None:
+            raise check.InputError("prompt", "be given", remedy="With {chat} it is the message.")
+        tokens = model.codec.chat(prompt)
+        answer, room = length or _ANSWER, model.length - len(tokens)
+        if answer > room:
+            remedy = f"So many tokens are left of the model's {model.length} after a prompt of {len(tokens)}."
+            raise check.InputError("length", f"be at most {room}", found=f"{answer}", remedy=remedy)
+        return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
+    tokens = model.codec.prompt(prompt or "", mask)
+    if len(tokens) > model.length:
+        raise check.InputError("prompt", f"have at most {model.length} tokens", found=f"{len(tokens)}")
+    if prompt is not None and length is not None and len(tokens) > length:
+        raise check.InputError("length", f"be at least that of the prompt, {len(tokens)}", found=f"{length}")
+    wanted = length or (model.cut().length if prompt is None else len(tokens))
+    tokens += [mask] * (wanted - len(tokens))
+    if mask not in tokens:
+        raise check.InputError(
+            "prompt",
+            "have something to fill, written as '_' or as the model's own mask token",
+            remedy="Or give a {length} beyond it.",
+        )
+    return torch.tensor([tokens], device=model.device), 0

@@ -1,0 +1,199 @@
+"""The words for an order and a size become a schedule.
+
+comb-16          an order with its number
+threshold:0.9    a size that looks at predictions, with its number
+fast-dllm        a rule that was published under a name: its order and its size
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import final
+
+from unmask import _check as check
+from unmask import order, size
+from unmask.calibrate import Calibration, measured_as
+from unmask.information.curve import Curve
+from unmask.names import ORDERS, SIZES, Need, sizes_that_need
+from unmask.schedule import Schedule
+
+Family = Callable[[int], size.Blind]
+
+FREE_SIZES = sizes_that_need(Need.STEPS)
+CURVE_SIZES = sizes_that_need(Need.CURVE)
+BLIND_SIZES = sizes_that_need(Need.STEPS, Need.CURVE)
+REACTIVE_SIZES = sizes_that_need(Need.NUMBER)
+ORDER_WORDS = tuple(name for name, entry in ORDERS.items() if entry.alone)
+_NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
+# What the shell and the page propose: a number is only an example.
+SIZE_WORDS = (*BLIND_SIZES, *(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES))
+
+
+def size_family(name: str, curve: Curve | None = None) -> Family:
+    """The size schedule of that name, still without its number of steps.
+
+    Arguments:
+        name: One of `BLIND_SIZES`.
+        curve: The loss curve, for those that are made for one.
+    """
+    entry = SIZES[check.known("size", name, BLIND_SIZES)]
+    if entry.needs is Need.STEPS:
+        return entry.make
+    if curve is None:
+        raise check.InputError(
+            "", f"Size '{name}' is made for a loss curve", remedy="Give one with {curve}, or name a {distribution}."
+        )
+    return lambda steps: entry.make(steps, curve)
+
+
+def reactive_named(word: str) -> size.Reactive:
+    """The size that looks at predictions, with its number: `threshold:0.9`."""
+    name, _, value = word.partition(":")
+    with check.within("size", word):
+        return SIZES[check.known("size", name, REACTIVE_SIZES)].make(check.spelled(name, value))
+
+
+def check_size(word: object, names: Iterable[str] = BLIND_SIZES) -> None:
+    """Refuse what is neither one of `names` nor a size that looks at predictions, with its number."""
+    if isinstance(word, str) and ":" in word:
+        reactive_named(word)
+    else:
+        check.known("size", word, [*names, *_NUMBERED])
+
+
+def order_named(word: object) -> order.BlindOrder | order.ReactiveOrder:
+    """The order of that name; `comb-16` is a comb of 16 segments."""
+    if not isinstance(word, str):
+        raise check.InputError("order", "be a name", found=check.shown(word))
+    if comb := re.fullmatch(r"comb-([0-9]{1,18})", word):
+        with check.within("order", word):
+            return order.Comb(int(comb[1]))
+    found = ORDERS[check.known("order", word, ORDER_WORDS)].kind()
+    assert isinstance(found, order.BlindOrder | order.ReactiveOrder)
+    return found
+
+
+def fits(kind: order.Order, length: int) -> bool:
+    """Whether a comb has a token for each of its segments; other orders are at home in any length."""
+    return not isinstance(kind, order.Comb) or kind.segments is None or kind.segments <= length
+
+
+def check_combs(words: Iterable[str], length: int) -> None:
+    """Refuse combs with more segments than there are tokens."""
+    for word in words:
+        if not fits(order_named(word), length):
+            raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(word))
+
+
+def measurable(word: str) -> order.BlindOrder:
+    """The order of that name, if it can be measured: it must not look at predictions."""
+    found = order_named(word)
+    if not isinstance(found, order.BlindOrder) or found == order.Comb():
+        raise check.InputError(
+            "orders",
+            "hold orders that can be measured once for all",
+            found=check.shown(word),
+            remedy="Take random, spread, left-to-right, dilated, and combs with their segments, such as comb-16.",
+        )
+    return found
+
+
+@final
+@dataclass(frozen=True)
+class NamedSchedule:
+    """A schedule and the words it was asked for with.
+
+    Attributes:
+        order: The word for its order.
+        size: The word for its size.
+        steps: Number of steps; None where predictions decide it.
+        schedule: The schedule.
+    """
+
+    order: str
+    size: str
+    steps: int | None
+    schedule: Schedule
+
+    @property
+    def title(self) -> str:
+        """The schedule in a few words."""
+        return f"{self.order} order, {self.size} sizes" + ("" if self.steps is None else f", {self.steps} steps")
+
+
+def build(
+    order_word: str, size_word: str, steps: int, length: int, calibration: Calibration | None = None
+) -> NamedSchedule:
+    """The schedule of those words for sequences of `length` tokens.
+
+    Arguments:
+        order_word: The order.
+        size_word: The size.
+        steps: Number of steps; of no use to sizes that look at predictions.
+        length: Number of tokens.
+        calibration: For sizes that are made for a measured model.
+    """
+    ranking = order_named(order_word)
+    check_size(size_word)
+    if ":" in size_word:
+        return NamedSchedule(order_word, size_word, None, Schedule(reactive_named(size_word), ranking))
+    check.steps_and_length(steps, length)
+    if size_word in FREE_SIZES:
+        return NamedSchedule(order_word, size_word, steps, Schedule(SIZES[size_word].make(steps), ranking))
+    if calibration is None:
+        raise check.InputError(
+            "",
+            f"Size '{size_word}' is made for a measured model",
+            remedy="Give {calibration}, as `unmask calibrate` writes it.",
+        )
+    return NamedSchedule(order_word, size_word, steps, _measured(size_word, ranking, order_word, steps, calibration))
+
+
+def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int, calibration: Calibration) -> Schedule:
+    """The schedule of a size that is made for a measured model."""
+    if SIZES[size_word].kind is size.SquareRoot:
+        if calibration.random is None:
+            raise _unmeasured(size_word, "random", calibration)
+        assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder)
+        return Schedule(size.SquareRoot(steps, calibration.random.curve), ranking)
+    name = measured_as(calibration, ranking, steps)
+    if name is None:
+        raise _unmeasured(size_word, order_word, calibration)
+    return calibration.plan(name, steps).schedule
+
+
+def _unmeasured(size_word: str, order_word: str, calibration: Calibration) -> check.InputError:
+    known = ", ".join(calibration.losses)
+    return check.InputError(
+        "", f"Size '{size_word}' needs the order '{order_word}' among those that were measured: {known}"
+    )
+
+
+def table(
+    orders: list[str], sizes: list[str], steps: list[int], length: int, calibration: Calibration | None
+) -> list[NamedSchedule]:
+    """All schedules of these orders, sizes and numbers of steps; one row where predictions decide the steps."""
+    check_combs(orders, length)
+    rows: list[NamedSchedule] = []
+    for order_word in orders:
+        for size_word in sizes:
+            if ":" not in size_word and not steps:
+                raise check.InputError("steps", "be given", remedy=f"Size '{size_word}' is for a number of steps.")
+            for count in steps if ":" not in size_word else [length]:
+                rows.append(build(order_word, size_word, count, length, calibration))
+    return rows
+
+
+def order_title(kind: order.Order) -> str:
+    """The word for an order."""
+    if isinstance(kind, order.Comb) and kind.segments is not None:
+        return f"comb-{kind.segments}"
+    return next((name for name, entry in ORDERS.items() if entry.kind is type(kind)), type(kind).__name__.lower())
+
+
+def described(schedule: Schedule) -> NamedSchedule:
+    """A schedule from a file, named as well as words can."""
+    steps = schedule.size.steps if isinstance(schedule.size, size.Blind) else None
+    kind = type(schedule.size)
+    name = next((name for name, entry in SIZES.items() if entry.kind is kind), kind.__name__.lower())
+    return NamedSchedule(order_title(schedule.order), name, steps, schedule)
