@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from unmask._atomic import replacing
-from unmask.cli.names import Family, size_family
 from unmask.information.curve import Curve
+from unmask.words.schedules import Family, size_family
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 RESULTS = Path(__file__).parent / "results"

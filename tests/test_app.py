@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unmask import evaluate, gauge, size
+from unmask import InputError, evaluate, gauge, size
 from unmask.app import chart, links, panels
 from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import schedules as laws
-from unmask.cli import data
-from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS, SIZES
 from unmask.distribution import Markov
+from unmask.names import DISTRIBUTIONS
+from unmask.words import data
+from unmask.words.schedules import BLIND_SIZES as ALL_SIZES
+from unmask.words.schedules import FREE_SIZES as SIZES
 
 NAMES = list(SIZES)
 
@@ -114,7 +116,8 @@ def test_long_work_tells_how_far_it_is_before_and_while_the_curve_is_estimated()
     # The next time it comes from memory, and what is remembered is what the command line computes.
     assert next(tradeoffs.compare("linear", values, ["even"])).view.known is stages[-1].view.known
     options = {"dimension": 60, "alphabet": 2}
-    known = data.read(64, "linear", None, False, 9, options, rng=np.random.default_rng(17))
+    said = data.Said(64, "linear", options, estimate_curve=9)
+    known = said.read(rng=np.random.default_rng(17))
     assert np.array_equal(stages[-1].view.known.curve.loss, known.curve.loss)
     assert stages[-1].view.known.title == known.title
 
@@ -136,10 +139,10 @@ def test_an_estimated_error_has_its_standard_error_wherever_it_is_shown():
     ("family", "values", "sentence"),
     [
         ("markov", {**MARKOV, "stay": 1.5}, "stay"),
-        ("markov", {**MARKOV, "stay": ""}, "Distribution 'markov' needs --stay as well."),
+        ("markov", {**MARKOV, "stay": ""}, "Distribution 'markov' needs 'stay' as well."),
         ("markov", {**MARKOV, "length": 9999}, "Argument 'length' must be at most 2048, not 9999."),
         ("reed-solomon", {"length": 8, "dimension": 9, "alphabet": 8}, "dimension"),
-        ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "--estimate-curve"),
+        ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "With 'estimate_curve' it is estimated."),
         ("mixture", {"length": 8, "bias": -1}, "bias"),
         ("linear", {"length": 8, "dimension": 4, "alphabet": 2, "draws": 201}, "'draws' must be at most 200, not 201."),
         ("markov", {**MARKOV, "alphabet": 10_000_000}, "Argument 'alphabet' must be at most 64, not 10000000."),
@@ -269,14 +272,17 @@ def test_a_link_brings_the_view_back(tab, values):
 
     address = links.link(tab, values)
     query = dict(parse_qsl(address[1:], keep_blank_values=True))
-    assert links.read(query, TABS) == links.Reading(tab, values, ())
+    assert links.read(query, TABS) == links.View(tab, values, ())
 
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
         ({"tab": "schedules", "length": "5000"}, "Argument 'length' must be at most 4096, not 5000."),
-        ({"tab": "schedules", "length": "9" * 400}, "Argument 'length' must be at most 4096, not 999"),
+        (
+            {"tab": "schedules", "length": "9" * 400},
+            "Argument 'length' must be at most 4096, not a number of 41 digits",
+        ),
         ({"tab": "schedules", "size": ""}, "Argument 'size' must name one schedule at least."),
         ({"tab": "watch", "seed": "1" + "0" * 20}, "Argument 'seed' must be at most 9007199254740992, not 1"),
         ({"tab": "watch", "text": "_" * 4097}, "Argument 'text' must have at most 4096 letters in a link, not 4097."),
@@ -315,7 +321,7 @@ def test_both_sides_are_what_the_sampler_does(model):
     from unmask.schedule import Schedule
 
     text = "the ____ of the ____ was"
-    choices = (runs.Choice("comb", "even", 3), runs.Choice("entropy", "threshold:0.5", 3))
+    choices = (runs.Side("comb", "even", 3), runs.Side("entropy", "threshold:0.5", 3))
     frames = list(runs.watch(model, text, choices, seed=5))
     left, right = frames[-1]
     start = model.codec.prompt(text, model.predictor.mask)
@@ -347,12 +353,24 @@ def test_both_sides_are_what_the_sampler_does(model):
         ("THE", ("comb", "even", 3), "has 'T' at character 1"),
         ("the", ("comb", "even", 3), "must have something to fill"),
         ("_", ("combb", "even", 3), "Argument 'left order' must be a known name"),
-        ("_", ("comb-0", "even", 3), "Argument 'left order' is refused: its segments must be at least 1, not 0."),
+        (
+            "_",
+            ("comb-0", "even", 3),
+            "Argument 'left order' must be possible, and 'comb-0' is not: its segments must be at least 1, not 0.",
+        ),
         ("_", (None, "even", 3), "Argument 'left order' must be a name, not None."),
-        ("_", ("comb", "threshold:x", 3), "Argument 'left size' is refused: its threshold must be a number, not 'x'."),
-        ("_", ("comb", "entropy-bound:-1", 3), "Argument 'left size' is refused: its bound must be at least 0, not -1"),
+        (
+            "_",
+            ("comb", "threshold:x", 3),
+            "Argument 'left size' must be possible, and 'threshold:x' is not: its threshold must be a number, not 'x'.",
+        ),
+        (
+            "_",
+            ("comb", "entropy-bound:-1", 3),
+            "Argument 'left size' must be possible, and 'entropy-bound:-1' is not: its bound must be at least 0, not -1",
+        ),
         ("_", ("comb", "evn", 3), "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?"),
-        ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. The list has them all."),
+        ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. Choose from"),
         ("_", ("comb", None, 3), "Argument 'left size' must be a name, not None."),
         ("_", ("comb", "optimal", 3), "Argument 'left size' must need no calibration here"),
         ("_", ("comb", "even", 0), "Argument 'left steps' must be at least 1, not 0."),
@@ -362,7 +380,7 @@ def test_a_bad_text_or_schedule_is_refused_before_the_model_runs(model, text, le
     from unmask.app.data import watch as runs
 
     with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
-        next(runs.watch(model, text, (runs.Choice(*left), runs.Choice("random", "even", 1)), seed=0))
+        next(runs.watch(model, text, (runs.Side(*left), runs.Side("random", "even", 1)), seed=0))
     # The page has no such field to give.
     assert "--length" not in str(caught.value)
     assert "--calibration" not in str(caught.value)
@@ -372,7 +390,7 @@ def test_a_report_is_the_advice_of_the_command_line(model):
     from unmask import models
     from unmask.app.data import model as measured
     from unmask.calibrate.advice import advise
-    from unmask.cli.advise import sentences
+    from unmask.words.sentences import advice as sentences
 
     calibration = models.calibration_of(model)
     report = measured.report(calibration, 0.05, None)
@@ -420,13 +438,13 @@ def test_the_command_names_its_own_option_where_a_calibration_is_none(tmp_path):
     (tmp_path / "notes.md").write_text("no JSON")
     result = CliRunner().invoke(main, ["explore", "--no-browser", "--calibration", str(tmp_path / "notes.md")])
     assert result.exit_code == 2
-    assert "Argument 'calibration' must name a calibration in JSON" in result.output
+    assert "--calibration must name a calibration in JSON" in result.output
 
 
 def test_what_does_not_fit_into_memory_blames_no_number_in_particular():
     pytest.importorskip("gradio")
     from unmask.app.fields import Form
-    from unmask.cli.group import TOO_LARGE
+    from unmask.words.mistakes import TOO_LARGE
 
     assert Form("tab")._sentence(MemoryError()) == ("", TOO_LARGE)
     assert "length" not in TOO_LARGE
@@ -461,11 +479,11 @@ def test_a_sentence_finds_its_field():
         form.add("steps", gr.Number(), links.whole())
         form.add("draws", gr.Number(), links.whole())
         form.finish()
-    answers = form.answers(ValueError("Argument 'steps' must be at least 1, not 0."))
+    answers = form.answers(InputError("steps", "be at least 1", found="0"))
     assert answers == ['<p role="alert">Steps must be at least 1, not 0.</p>', "", ""]
-    answers = form.answers(ValueError("Out of reach. With --estimate-curve DRAWS it is estimated."))
+    answers = form.answers(InputError("", "Out of reach", remedy="With {estimate_curve} it is estimated."))
     assert answers == ["", '<p role="alert">Out of reach. With &#x27;draws&#x27; it is estimated.</p>', ""]
-    assert form.answers(ValueError("Something else."))[2] == '<p role="alert">Something else.</p>'
+    assert form.answers(InputError("", "Something else"))[2] == '<p role="alert">Something else.</p>'
     assert form.answers() == ["", "", ""]
 
 
@@ -592,7 +610,9 @@ def test_a_damaged_calibration_is_one_sentence_about_the_file(calibration, tmp_p
 
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(calibration.to_json() | change))
-    with pytest.raises(ValueError, match=r"^Argument 'file' is refused: The calibration is damaged: ") as caught:
+    with pytest.raises(
+        ValueError, match=r"^Argument 'file' must be a calibration, and is refused: The calibration is damaged: "
+    ) as caught:
         measured.read(str(file))
     assert str(caught.value).count(". ") == 0
 
@@ -608,7 +628,9 @@ def test_numbers_that_were_never_measured_are_refused(calibration, tmp_path, par
     numbers[-1] = [value] * len(numbers[-1]) if part == "table" else value
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(record))
-    with pytest.raises(ValueError, match=r"^Argument 'file' is refused: The calibration is damaged: "):
+    with pytest.raises(
+        ValueError, match=r"^Argument 'file' must be a calibration, and is refused: The calibration is damaged: "
+    ):
         measured.read(str(file))
 
 
@@ -737,10 +759,11 @@ def test_a_view_of_a_file_has_no_link(model, calibration, tmp_path):
 
 def test_the_sentence_about_a_typed_name_is_at_its_field(model, calibration):
     tab = tab_of("watch", model, calibration)
-    for words in (
-        "Argument 'left size' is refused: its threshold must be a number, not 'x'.",
-        "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?",
+    for error in (
+        InputError("left size", "be possible", detail="and 'threshold:x' is not: its threshold must be a number"),
+        InputError("left size", "be a known name", found="''", remedy="Choose from even.", choices=("even",)),
     ):
-        answers = dict(zip(tab.form.places, tab.form.answers(ValueError(words)), strict=True))
+        answers = dict(zip(tab.form.places, tab.form.answers(error), strict=True))
         assert [name for name, sentence in answers.items() if sentence] == ["left size"]
         assert "Left size" in answers["left size"]
+    assert "The list has them all." in answers["left size"]

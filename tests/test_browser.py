@@ -236,7 +236,7 @@ def slow_down(monkeypatch, module, name, seconds):
 
 def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
     from unmask.app.data import distributions as tradeoffs
-    from unmask.cli.names import ALL_SIZES
+    from unmask.words.schedules import BLIND_SIZES as ALL_SIZES
 
     slow_down(monkeypatch, tradeoffs, "errors", 0.5)
     page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))

@@ -7,9 +7,11 @@ import pytest
 
 from test_cli import answer, complaint, run
 from unmask import evaluate, gauge, size
-from unmask.cli.names import CURVE_SIZES, SIZES
 from unmask.distribution import Markov
 from unmask.information.curve import Curve
+from unmask.names import SIZES as NAMED
+from unmask.words.schedules import CURVE_SIZES
+from unmask.words.schedules import FREE_SIZES as SIZES
 
 CHAIN = "--distribution markov --length 32 --alphabet 3 --stay 0.7"
 LOSS = Markov.sticky(3, 0.7, 32).curve().loss
@@ -75,7 +77,7 @@ def test_a_bad_gauge_is_refused(tmp_path):
     assert complaint("plan --steps 2 --gauge", str(file)).endswith("has 0 at rank 3.")
     file.write_text("1\n2\n3\n")
     assert "must have 9 numbers for a length of 10" in complaint("plan --length 10 --steps 2 --gauge", str(file))
-    assert complaint("plan --steps 5 --gauge", str(file)).startswith("Argument 'steps' must be at most the length 4")
+    assert complaint("plan --steps 5 --gauge", str(file)).startswith("--steps must be at most the length 4")
     assert "the size is 'minimax', not 'tc'" in complaint("plan --steps 2 --size tc --gauge", str(file))
     assert complaint("plan --length 4 --steps 2 --size minimax").startswith("Size 'minimax' is made for a gauge.")
     assert "Did you mean 'minimax-" in complaint(f"expect {CHAIN} --size minimax --steps 4")
@@ -89,12 +91,12 @@ def test_a_bad_gauge_is_refused(tmp_path):
 def test_sizes_made_for_a_curve_take_it_from_a_file_or_a_distribution(name, curve):
     from_file = answer(f"plan --steps 6 --size {name} --curve", curve)
     from_chain = answer(f"plan --steps 6 --size {name} {CHAIN}")
-    assert from_file["sizes"] == from_chain["sizes"] == CURVE_SIZES[name](6, Curve(LOSS)).sizes(32).tolist()
+    assert from_file["sizes"] == from_chain["sizes"] == NAMED[name].make(6, Curve(LOSS)).sizes(32).tolist()
     assert from_file["expected_kl"] == pytest.approx(from_chain["expected_kl"], rel=1e-12)
     assert from_file["data"] == {"name": "curve", "file": curve, "length": 32}
     assert from_chain["data"] == {"name": "markov", "length": 32, "alphabet": 3, "stay": 0.7}
     assert complaint(f"plan --length 32 --steps 6 --size {name}") == (
-        f"Size '{name}' is made for a loss curve. Give one with --curve FILE, or name a --distribution."
+        f"Size '{name}' is made for a loss curve. Give one with --curve, or name a --distribution."
     )
 
 
@@ -127,7 +129,7 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
     file.write_text('{"loss": [3, 2, 2.1, 0.5]}')
     for line in ("plan --size optimal --steps 2", "expect --size even --steps 2", "steps --target 1"):
         assert complaint(f"{line} --curve", str(file)) == (
-            "Argument 'curve' must not increase, but it rises by 0.1 from 1 to 2 visible tokens. With 'monotone' it "
+            "--curve must not increase, but it rises by 0.1 from 1 to 2 visible tokens. With --monotone it "
             "becomes the nearest curve that does not."
         )
         text = run(f"{line} --monotone --curve", str(file))
@@ -137,7 +139,10 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
     record = answer("expect --size even --steps 2 --monotone --curve", str(file))
     assert record["distribution"]["monotone_change"] == pytest.approx(0.05)
     file.write_text("[3, 2, 1]")
-    assert "--monotone changed nothing" in run("steps --target 1 --monotone --curve", str(file)).stdout
+    assert (
+        "The curve does not increase: nothing had to be mended."
+        in run("steps --target 1 --monotone --curve", str(file)).stdout
+    )
     assert answer("steps --target 1 --monotone --curve", str(file))["data"]["monotone_change"] == 0
 
 
@@ -146,10 +151,10 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
     [
         (
             "plan --length 31 --steps 4 --size optimal",
-            "Argument 'curve' must have 31 numbers for a length of 31, but '",
+            "--curve must have 31 numbers for a length of 31, but '",
         ),
-        ("expect --length 33 --steps 4 --size even", "Argument 'curve' must have 33 numbers for a length of 33, but '"),
-        ("expect --steps 33 --size even", "Argument 'steps' must be at most the length 32, not 33."),
+        ("expect --length 33 --steps 4 --size even", "--curve must have 33 numbers for a length of 33, but '"),
+        ("expect --steps 33 --size even", "--steps must be at most the length 32, not 33."),
         (f"expect {CHAIN} --steps 4 --size even", "A curve and a distribution say the same thing twice."),
         ("expect --stay 0.5 --steps 4 --size even", "With --curve there is no use for --stay. Leave it out."),
         ("steps --target 1 --estimate-curve 9", "With --curve there is no use for --estimate-curve. Leave it out."),
@@ -163,9 +168,9 @@ def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("expect --steps 4 --size even", "Say what the data are: --distribution with its options, or --curve FILE."),
-        ("plan --steps 4 --size even", "Missing option '--length'."),
-        ("steps --tc 4 --target 1", "Missing option '--length'."),
+        ("expect --steps 4 --size even", "Say what the data are: --distribution with its options, or --curve."),
+        ("plan --steps 4 --size even", "--length must be given."),
+        ("steps --tc 4 --target 1", "--length must be given."),
         ("plan --steps 4 --length 8 --size even --monotone", "Without --curve there is no use for --monotone."),
         (f"plan --steps 4 --size even {CHAIN} --monotone", "Without --curve there is no use for --monotone."),
         ("plan --steps 4 --length 8 --size even --stay 0.5", "Without --distribution there is no use for --stay."),
@@ -179,7 +184,7 @@ def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
         ),
         (
             f"expect {CHAIN} --steps 4 --size tc --estimate-curve 3",
-            "Argument 'estimate-curve' must be at least 4, not 3",
+            "--estimate-curve must be at least 4, not 3",
         ),
     ],
 )
@@ -210,7 +215,7 @@ def test_an_estimated_curve_comes_with_standard_errors_that_hold():
 
 def test_a_long_code_is_estimated_and_says_so():
     line = "expect --distribution linear --length 60 --dimension 30 --alphabet 2 --size tc,minimax-tc,optimal --steps 8"
-    assert complaint(line).endswith("With --estimate-curve DRAWS it is estimated.")
+    assert complaint(line).endswith("With --estimate-curve it is estimated.")
     text = run(f"{line} --estimate-curve 40").stdout
     assert "The curve is estimated from 40 draws" in text
     assert "± s.e. of curve" in text

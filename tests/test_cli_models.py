@@ -20,11 +20,10 @@ from rich.progress import Progress as Bars
 
 torch = pytest.importorskip("torch")
 
-from unmask import models, order, size  # noqa: E402
+from unmask import InputError, models, order, size  # noqa: E402
 from unmask.calibrate import Calibration, measure  # noqa: E402
 from unmask.calibrate import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
-from unmask.cli.advise import sentences  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
@@ -33,6 +32,7 @@ from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train import Progress  # noqa: E402
+from unmask.words.sentences import advice as sentences  # noqa: E402
 
 LETTERS = "abcde "
 LENGTH = 16
@@ -177,23 +177,22 @@ def test_texts_go_to_stdout_and_watching_needs_a_terminal(place):
     assert "16 evaluations each" in plain.stderr
 
 
-def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
+def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatch):
     from rich.console import Console
-    from rich.live import Live
 
-    from unmask.cli.watch import frames
+    from unmask.cli import watch
 
     console = Console(width=80, height=24, force_terminal=True, record=True)
     model = models.load(place / "m.safetensors")
     schedule = Schedule(size.Even(4), order.Comb())
     shown = []
 
-    class Recorded(Live):
+    class Recorded(watch.Live):
         def update(self, renderable, *, refresh=False):
             shown.append(list(renderable.renderables))
 
-    with Recorded(console=console, auto_refresh=False) as live:
-        look = frames(console, live, model.codec, schedule, 30)
+    monkeypatch.setattr(watch, "Live", Recorded)
+    with watch.live(console, model.codec, schedule, 30) as look:
         Sampler(model.predictor, schedule).run((30, LENGTH), rng=list(range(30)), watch=look)
     assert len(shown) == 4
     for number, frame in enumerate(shown):
@@ -208,30 +207,33 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        (["--steps 17"], "Argument 'steps' must be at most the length 16, not 17."),
-        (["--steps 0"], "Argument 'steps' must be at least 1, not 0."),
-        (["--count 0"], "Argument 'count' must be at least 1, not 0."),
-        (["--length 17"], "Argument 'length' must be at most 16, not 17."),
-        (["--top-p 1.5"], "Argument 'top-p' must be greater than 0 and at most 1, not 1.5."),
-        (["--temperature -1"], "Argument 'temperature' must be at least 0, not -1."),
+        (["--steps 17"], "--steps must be at most the length 16, not 17."),
+        (["--steps 0"], "--steps must be at least 1, not 0."),
+        (["--count 0"], "--count must be at least 1, not 0."),
+        (["--length 17"], "--length must be at most 16, not 17."),
+        (["--top-p 1.5"], "--top-p must be greater than 0 and at most 1, not 1.5."),
+        (["--temperature -1"], "--temperature must be at least 0, not -1."),
         (["--temperature 0 --top-p 0.5"], "At temperature 0 there is no use for --top-p."),
-        (["--order comd"], "Argument 'order' must be a known name, not 'comd'. Did you mean 'comb'?"),
-        (["--size threshold"], "Argument 'size' must be a known name, not 'threshold'."),
-        (["--size threshold:much"], "Argument 'threshold' must be a number, not 'much'."),
+        (["--order comd"], "--order: no such order 'comd'. Did you mean 'comb'?"),
+        (["--size threshold"], "--size: no such size 'threshold'."),
+        (
+            ["--size threshold:much"],
+            "--size must be possible, and 'threshold:much' is not: its threshold must be a number",
+        ),
         (["--size optimal"], "Size 'optimal' is made for a measured model."),
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
-            "Argument 'prompt' must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
+            "--prompt must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
         ),
-        (["--prompt", "abc"], "Argument 'prompt' must have something to fill, written as '_' or"),
-        (["--prompt", "_" * 17], "Argument 'prompt' must have at most 16 tokens, not 17."),
-        (["--prompt", "a____", "--length 3"], "Argument 'length' must be at least that of the prompt, 5, not 3."),
-        (["--device tpu"], "Argument 'device' must be auto, cpu or cuda, not 'tpu'."),
-        (["--device cuda:99"], "Argument 'device' must be there, and this machine has no 'cuda:99'."),
-        (["--schedule none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+        (["--prompt", "abc"], "--prompt must have something to fill, written as '_' or"),
+        (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
+        (["--prompt", "a____", "--length 3"], "--length must be at least that of the prompt, 5, not 3."),
+        (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),
+        (["--device cuda:99"], "--device must be there, and this machine has no 'cuda:99'."),
+        (["--schedule none.json"], "--schedule must name a file to read, not 'none.json'"),
         (["--size optimal"], "Size 'optimal' is made for a measured model. Run `unmask advise --calibration FILE"),
-        (["--order comb-17"], "Argument 'order' must be a comb of at most 16 segments, not 'comb-17'."),
+        (["--order comb-17"], "--order must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "A schedule file says order, sizes and steps."),
     ],
 )
@@ -290,7 +292,7 @@ def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     )
     assert best["predicted"] <= even["predicted"] + 1e-12
     plain = complaint("evaluate", *source(place), line)
-    assert plain.startswith("Size 'optimal' is made for a measured model. Give --calibration FILE")
+    assert plain.startswith("Size 'optimal' is made for a measured model. Give --calibration, as")
     unmeasured = "--order dilated --size optimal --steps 8"
     assert "needs the order 'dilated' among those that were measured: random" in complaint(
         "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"
@@ -311,14 +313,14 @@ def test_the_reference_is_unbiased():
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--order random --steps 4", "Missing option '--size'."),
-        ("--order random --size even", "Missing option '--steps'."),
-        ("--order random --size even --steps 17", "Argument 'steps' must be at most the length 16, not 17."),
-        ("--order random --size even --steps 4 --texts 26", "Argument 'texts' must be at most 25, not 26"),
-        ("--order random --size even --steps 4 --texts 1", "Argument 'texts' must be at least 2, not 1."),
-        ("--order random --size even --steps 4 --output .", "Argument 'output' must be a file, not the folder '.'."),
-        ("--order random --size even --steps 4 --figure no/x.png", "Argument 'figure' must be in a folder that exists"),
-        ("--order random --size even --steps 4 --calibration no.json", "Argument 'calibration' must name a file"),
+        ("--order random --steps 4", "--size must be given."),
+        ("--order random --size even", "--steps must be given."),
+        ("--order random --size even --steps 17", "--steps must be at most the length 16, not 17."),
+        ("--order random --size even --steps 4 --texts 26", "--texts must be at most 25, not 26"),
+        ("--order random --size even --steps 4 --texts 1", "--texts must be at least 2, not 1."),
+        ("--order random --size even --steps 4 --output .", "--output must be a file, not the folder '.'."),
+        ("--order random --size even --steps 4 --figure no/x.png", "--figure must be in a folder that exists"),
+        ("--order random --size even --steps 4 --calibration no.json", "--calibration must name a file"),
     ],
 )
 def test_a_bad_request_to_evaluate_is_refused_in_a_sentence(place, line, sentence):
@@ -369,11 +371,11 @@ def test_a_calibration_continues_where_it_stopped(place, tmp_path, monkeypatch):
 
     def stop(predictor, kind, tokens, **options):
         if len(calls) == 2:
-            raise ValueError("Killed.")
+            raise InputError("", "Killed")
         calls.append(kind)
         return measure(predictor, kind, tokens, **options)
 
-    monkeypatch.setattr("unmask.cli.calibrate.measure", stop)
+    monkeypatch.setattr("unmask.calibrate.series.measure", stop)
     assert complaint(*line) == "Killed."
     half = Calibration.load(tmp_path / "c.json")
     assert list(half.losses) == ["random", "comb-4"]
@@ -427,15 +429,15 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
 
 
 def test_a_calibration_that_was_interrupted_says_what_is_left(place, tmp_path, monkeypatch):
-    command = importlib.import_module("unmask.cli.calibrate")
-    output, usual = tmp_path / "c.json", command._measure
+    series = importlib.import_module("unmask.calibrate.series")
+    output, usual = tmp_path / "c.json", series.measure
 
-    def interrupted(model, kind, *rest):
+    def interrupted(predictor, kind, *rest, **more):
         if kind == order.Spread():
             raise KeyboardInterrupt
-        return usual(model, kind, *rest)
+        return usual(predictor, kind, *rest, **more)
 
-    monkeypatch.setattr(command, "_measure", interrupted)
+    monkeypatch.setattr(series, "measure", interrupted)
     for orders, words in (("spread", "was not written."), ("random,spread", "has what was finished, and the same")):
         done = run("calibrate", *source(place), "--output", output, "--orders", orders)
         assert done.exit_code == 130
@@ -449,7 +451,7 @@ def test_combs_that_do_not_fit_are_left_out_unless_they_were_asked_for(place, tm
     usual = answer("calibrate", *source(place), "--output", tmp_path / "d.json")["orders"]
     assert usual == ["random", "spread", "comb-4", "comb-8", "comb-16"]
     line = ("calibrate", *source(place), "--output", tmp_path / "e.json", "--orders comb-32")
-    assert complaint(*line) == "Argument 'orders' must be a comb of at most 16 segments, not 'comb-32'."
+    assert complaint(*line) == "--orders must be a comb of at most 16 segments, not 'comb-32'."
 
 
 # advise
@@ -489,7 +491,7 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     text = run(*line)
     assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
     assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved) == (
-        f"Argument 'schedule' must be for the 8 tokens to fill, and '{saved}' is for 16. "
+        f"--schedule must be for the 8 tokens to fill, and '{saved}' is for 16. "
         "Give the --model it was made for, or --length 16."
     )
     assert f"must name a calibration, and '{saved}' is a schedule" in complaint(
@@ -534,12 +536,12 @@ def test_advice_can_measure_first(place):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--target 0.1", "Say where the model was measured: either --calibration FILE or --text FILE."),
-        ("--calibration C", "Say what is wanted: either --target BITS or --steps K."),
-        ("--calibration C --target -1", "Argument 'target' must be at least 0, not -1."),
-        ("--calibration C --steps 17", "Argument 'steps' must be at most 16, not 17."),
+        ("--target 0.1", "Say where the model was measured: either --calibration or --text."),
+        ("--calibration C", "Say what is wanted: either --target or --steps."),
+        ("--calibration C --target -1", "--target must be at least 0, not -1."),
+        ("--calibration C --steps 17", "--steps must be at most 16, not 17."),
         ("--calibration C --target 1 --texts 4", "Without --text there is no use for --texts."),
-        ("--calibration C --target 1 --save no/s.json", "Argument 'save' must be in a folder that exists"),
+        ("--calibration C --target 1 --save no/s.json", "--save must be in a folder that exists"),
     ],
 )
 def test_a_bad_request_to_advise_is_refused_in_a_sentence(place, line, sentence):
@@ -628,7 +630,7 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     text.write_text("abcabc")
     (tmp_path / "taken").write_text("mine")
     line = ("train --text", text, "--output", folder)
-    assert complaint(*line) == "Argument 'text' must have at least one sequence of 256 tokens, not 6."
+    assert complaint(*line) == "--text must have at least one sequence of 256 tokens, not 6."
     assert "must be chars, bytes or a tokenizer file, and 'klingon'" in complaint(*line, "--alphabet klingon")
     assert "must name a tokenizer file" in complaint(*line, "--alphabet", text)
     assert "must be a multiple of 2 x 3 heads" in complaint(*line, "--heads 3")
@@ -695,4 +697,4 @@ def test_work_in_a_log_says_how_far_it_is(monkeypatch, capsys):
 
 def test_a_figure_of_no_known_kind_is_refused_before_any_work(place):
     line = "evaluate", *source(place), "--order random --size even --steps 2", "--figure", place / "e.txt"
-    assert complaint(*line) == "Argument 'figure' must end in .png, .svg or .pdf, not 'e.txt'."
+    assert complaint(*line) == "--figure must end in .png, .svg or .pdf, not 'e.txt'."

@@ -12,8 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from unmask.cli import main
-from unmask.cli.completion import SHELLS, WORDS, collect
-from unmask.cli.names import ALL_SIZES, DISTRIBUTIONS
+from unmask.cli.completion import SHELLS, cache_file, collect
+from unmask.names import DISTRIBUTIONS
+from unmask.words.schedules import BLIND_SIZES as ALL_SIZES
 
 PROGRAM = Path(sys.executable).with_name("unmask")
 
@@ -30,9 +31,30 @@ def words(*line: str) -> list[str]:
     return [answer.removeprefix("plain,") for answer in result.output.splitlines() if answer]
 
 
-def test_the_stored_words_are_those_of_the_commands():
-    pytest.importorskip("torch", reason="the commands on models need torch")
-    assert json.loads(WORDS.read_text(encoding="utf-8")) == collect(), "Run: python -m unmask.cli.completion"
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """A cache of the tests' own, the same for all of them: it is made once."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def test_the_words_are_kept_and_made_anew_when_the_program_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert words("plan", "--st") == ["--steps", "--stay"]
+    kept = json.loads(cache_file().read_text(encoding="utf-8"))
+    assert kept["commands"] == collect()
+    kept["commands"]["plan"]["options"] = []
+    cache_file().write_text(json.dumps(kept), encoding="utf-8")
+    assert words("plan", "--st") == []  # what is kept is believed while the program is the same
+    cache_file().write_text(json.dumps(kept | {"age": ["another", 0, 0]}), encoding="utf-8")
+    assert words("plan", "--st") == ["--steps", "--stay"]
+    cache_file().write_text("not ours", encoding="utf-8")
+    assert words("plan", "--st") == ["--steps", "--stay"]
+
+
+def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert words("plan", "--st") == ["--steps", "--stay"]
 
 
 def test_commands_options_and_names_are_completed():
@@ -122,4 +144,4 @@ def test_the_script_works_in_its_shell(shell, tmp_path):
 def test_an_unknown_shell_is_refused():
     result = CliRunner().invoke(main, ["completion", "tcsh"])
     assert result.exit_code == 2
-    assert "must be a known name, not 'tcsh'" in result.stderr
+    assert "There is no shell 'tcsh' here" in result.stderr

@@ -17,11 +17,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask.cli.rows import check_rows, write_rows  # noqa: E402
-
 from unmask import order, size  # noqa: E402
 from unmask.calibrate import measure  # noqa: E402
-from unmask.cli import engines  # noqa: E402
+from unmask.cli.options import Workers  # noqa: E402
+from unmask.cli.output import check_rows, write_rows  # noqa: E402
 from unmask.engine import LOCAL, SHARD, Local, Ray, parts  # noqa: E402
 from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402
@@ -206,7 +205,7 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
         "Argument 'output' must be in a folder that exists"
     )
     with pytest.raises(ValueError, match=r"every worker has a GPU of its own\. Take --device cuda, not cuda:1"):
-        engines.engine_named("ray", None, None, "cuda:1")
+        Workers("ray", None, None).on("cuda:1")
 
 
 def test_an_address_where_nothing_answers_is_refused_at_once():

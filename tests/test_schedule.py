@@ -7,8 +7,8 @@ import pytest
 
 from pairs import BLOCKED, CURVE, ORDERS, SIZES, label
 from unmask import gauge, order, size
-from unmask.schedule import ORDERS as ORDER_NAMES
-from unmask.schedule import SIZES as SIZE_NAMES
+from unmask.schedule import SAVED_ORDERS as ORDER_NAMES
+from unmask.schedule import SAVED_SIZES as SIZE_NAMES
 from unmask.schedule import Schedule
 
 ALL_ORDERS = [*ORDERS, *BLOCKED]

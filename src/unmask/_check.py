@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
 _LETTERS = 160  # of what a user wrote, in a sentence
+_NAME = r"\{([a-z][a-z_-]*)\}"
 
 
 class InputError(ValueError):
@@ -73,6 +74,11 @@ class InputError(ValueError):
         whole = f"{begin}{middle}{detail}"
         return f"{whole}{'' if whole.endswith(('.', '?')) else '.'}{remedy}"
 
+    @property
+    def mentions(self) -> list[str]:
+        """Other arguments that the sentence speaks of."""
+        return re.findall(_NAME, f"{self.must} {self.detail} {self.remedy}")
+
     def about(self, argument: str) -> "InputError":
         """The same mistake, said of another argument: the one that the caller was given."""
         return self.changed(argument=argument)
@@ -93,7 +99,7 @@ def _rebuilt(argument: str, must: str, parts: dict[str, Any]) -> InputError:
 
 
 def _spoken(words: str, named: Callable[[str], str]) -> str:
-    return re.sub(r"\{([a-z][a-z_-]*)\}", lambda name: named(name[1]), words)
+    return re.sub(_NAME, lambda name: named(name[1]), words)
 
 
 def clipped(text: str, most: int = _LETTERS) -> str:

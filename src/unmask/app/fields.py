@@ -112,7 +112,8 @@ class Form:
         """The field at fault, and the sentence in the page's own words: it has fields where others have options."""
         if not isinstance(error, InputError):
             return "", sentence(error) or str(error)
-        name = self.aliases.get(error.argument, error.argument)
+        named = error.argument or next(iter(error.mentions), "")
+        name = self._word(named) if named else ""
         # A list to choose from is on the page already, and an empty field shows nothing that could be quoted.
         remedy = "The list has them all." if error.choices and error.remedy.startswith("Choose") else error.remedy
         empty = error.found == "None"

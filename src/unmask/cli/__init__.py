@@ -7,7 +7,7 @@ from unmask.cli.group import Group
 
 _SUMMARIES = {
     "demo": "See a text written, what schedules cost, and a figure.",
-    "plan": "Show the sizes of a schedule and what it guarantees, or the steps a target needs.",
+    "plan": "Show what a schedule guarantees, or how many steps to take.",
     "expect": "Compute the exact expected KL of schedules on known data.",
     "generate": "Generate text with a model, or fill the gaps of a prompt.",
     "evaluate": "Measure what schedules cost on a text.",

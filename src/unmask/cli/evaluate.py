@@ -209,6 +209,6 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
         grid(columns, rows, tight=True),
         one_by_one,
         dim(f"bits per token; {meaning};"),
-        dim("± one standard error over texts, differences paired; over best is over the row that is best on"),
-        dim("these texts, which makes near ties look worse by up to one standard error"),
+        dim("± one standard error over texts, differences paired; best is the row that is"),
+        dim("best on these texts, so that near ties look worse by up to one such error"),
     ]

@@ -55,6 +55,9 @@ class Command(click.Command):
             yield
         except BrokenPipeError:
             raise  # a closed pager is no mistake
+        except click.MissingParameter as error:
+            word = error.param.opts[0] if error.param is not None else "Something"
+            raise click.UsageError(f"{word if word.startswith('-') else word.upper()} must be given.") from None
         except InputError as error:
             self._refuse(error, self._sentence(error))
         except MISTAKES as error:

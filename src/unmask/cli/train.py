@@ -3,39 +3,30 @@
 import hashlib
 import json
 import math
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.progress import Progress as Bars
 
 from unmask import _check as check
-from unmask import models, order, size
 from unmask._atomic import replacing
-from unmask._torch import torch
 from unmask.cli import options
 from unmask.cli.completion import Words
-from unmask.cli.output import print_json, progress, terminal
-from unmask.models import transformer as nn
-from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
-from unmask.schedule import Schedule
-from unmask.train import Progress, Recipe
-from unmask.train import train as fit
-from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
-from unmask.words import models as shared
+from unmask.cli.output import progress
+from unmask.cli.report import Report
+from unmask.words.inputs import read_text
+
+if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
+    from unmask.models.transformer import Transformer
+    from unmask.train import Progress
 
 _ABOUT = "about.json"
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
-_MASKS = ("uniform", "comb")
 
 
-@click.command()
+@options.command
 @click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text to learn, in UTF-8.")
 @click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Where to keep the run.")
 @click.option(
@@ -50,14 +41,13 @@ _MASKS = ("uniform", "comb")
 @click.option("--batch", type=options.INTEGER, default=64, show_default=True, help="Sequences per update.")
 @click.option("--rate", type=options.NUMBER, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option(
-    "--masks", "masking", type=Words(_MASKS), default="uniform", show_default=True, metavar="NAME",
+    "--masks", type=options.one_of("masks", ("uniform", "comb")), default="uniform", show_default=True, metavar="NAME",
     help="uniform, or comb: half of each batch as combs of length/16, /8 and /4 steps see it.",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after so long; run again to continue.")
 @click.option("--compile", "compiled", is_flag=True, help="Compile the model; on a GPU, record updates.")
-@shared.device
+@options.device
 @options.seed
-@options.as_json
 def train(
     text: Path,
     output: Path,
@@ -69,13 +59,12 @@ def train(
     steps: int,
     batch: int,
     rate: float,
-    masking: str,
+    masks: str,
     minutes: float | None,
     compiled: bool,
-    device_name: str,
+    device: str,
     seed: int,
-    as_json: bool,
-) -> None:
+) -> Report | None:
     """Train a small masked diffusion model on a text.
 
     The folder keeps a checkpoint, a log, and at the end model.safetensors, which the other commands take as --model.
@@ -94,123 +83,79 @@ def train(
     JSON: output, model (the file), parameters, tokens (of the text), steps (done so far), finished, loss (nats per
     token, the mean since the last line of the log; null if nothing was left to do), bits_per_token, seconds.
     """
-    check.known("masks", masking, _MASKS)
     if minutes is not None:
         check.real("minutes", minutes, least=0.0)
-    recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
+    check.integer("layers", layers, least=2)  # one that mixes positions, one that reads
     if output.exists() and not output.is_dir():
         raise check.InputError("output", "be a folder", found=f"the file '{output}'")
-    words = shared.read_text(text)
-    codec = _codec(alphabet, words)
-    check.integer("layers", layers, least=2)  # one that mixes positions, one that reads
+    words = read_text(text)
+
+    from unmask import models
+    from unmask.models import transformer
+    from unmask.models.text import Store
+    from unmask.train import Recipe
+    from unmask.train import train as fit
+    from unmask.words.models import device_named
+    from unmask.words.training import alphabet_named, interrupted, masks_named, processes
+
+    recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
+    codec = alphabet_named(alphabet, words)
     # Two thirds of four times the width, as is usual for gated layers.
     hidden = max(32, width * 8 // 3 // 32 * 32)
-    config = nn.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
+    config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
     store = Store.of(words, codec)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
-    with _processes(device_name) as (device, rank):
+    with processes(device_named(device)) as (place, rank):
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         _claim(output, about, rank)
-        with _interrupted() as stop, check.renamed("folder", "output"):
-            model, end = _fit(
-                config, store, recipe, _masks(masking, length), output, device, minutes, compiled, rank, stop
+        with interrupted() as stop, check.renamed("folder", "output"), progress() as bar:
+            bar.disable = bar.disable or rank > 0
+            model, end = fit(
+                config,
+                store,
+                recipe,
+                masks=masks_named(masks, length),
+                folder=output,
+                device=place,
+                every=max(1, min(100, steps // 200)),
+                minutes=minutes,
+                stop=stop,
+                compile_model=compiled,
+                watch=_Watch(bar, steps, warned=rank > 0 or minutes is not None),
             )
         if rank:
-            return
-        about |= {"recipe": asdict(recipe), "masks": masking, "steps": end.step, "tokens": len(store)}
-        nn.save(model, output / models.FILE, about=about)
-    _report(model, end, steps, len(store), output, as_json)
-    if stop():
-        raise click.exceptions.Exit(130)
+            return None
+        about |= {"recipe": asdict(recipe), "masks": masks, "steps": end.step, "tokens": len(store)}
+        transformer.save(model, output / models.FILE, about=about)
+    return _report(model, end, steps, len(store), output, output / models.FILE, 130 if stop() else 0)
 
 
-def _report(model: nn.Transformer, end: Progress, steps: int, tokens: int, output: Path, as_json: bool) -> None:
+def _report(
+    model: "Transformer", end: "Progress", steps: int, tokens: int, output: Path, file: Path, code: int
+) -> Report | None:
     finished = end.step == steps
     loss = end.loss if math.isfinite(end.loss) else None
+    bits = None if loss is None else loss / math.log(2)
     parameters = sum(each.numel() for each in model.parameters())
-    if as_json:
-        print_json(
-            {
-                "output": str(output),
-                "model": str(output / models.FILE),
-                "parameters": parameters,
-                "tokens": tokens,
-                "steps": end.step,
-                "finished": finished,
-                "loss": loss,
-                "bits_per_token": None if loss is None else loss / math.log(2),
-                "seconds": round(end.seconds, 1),
-            }
-        )
-        return
-    screen = terminal()
-    screen.print(f"{parameters:,} parameters, {end.step:,} of {steps:,} updates, {end.seconds:.0f} s.")
-    if loss is not None:
-        screen.print(f"Loss at the end: {loss / math.log(2):.3f} bits per token of the training text.")
-    screen.print(f"Written: {output / models.FILE}", soft_wrap=True, markup=False)
-    if finished:
-        screen.print(f"Next: unmask generate --model {output} --watch", soft_wrap=True, markup=False)
-    else:
-        screen.print("Stopped before the end. The same command continues the run.")
-
-
-def _codec(word: str, text: str) -> Codec:
-    if word == "bytes":
-        return Bytes()
-    if word == "chars":
-        if not text:
-            raise check.InputError("text", "not be empty")
-        return Alphabet("".join(sorted(set(text))))
-    if not Path(word).is_file():
-        raise check.InputError(
-            "alphabet", "be chars, bytes or a tokenizer file", detail=f"and '{word}' is none of them"
-        )
-    return Tokenizer.load(word)
-
-
-def _masks(word: str, length: int) -> Masks:
-    if word == "uniform":
-        return UniformMasks()
-    counts = dict.fromkeys(max(1, length // part) for part in (16, 8, 4))
-    combs = tuple(ScheduleMasks(Schedule(size.Even(count), order.Comb())) for count in counts)
-    return MixedMasks((UniformMasks(), MixedMasks(combs)))
-
-
-@contextmanager
-def _processes(device_name: str) -> Iterator[tuple[torch.device, int]]:
-    """The device and rank of this process; under torchrun as one of a group."""
-    device = shared.device_named(device_name)
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield device, 0
-        return
-    if device.type == "cuda":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(device)
-    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        yield device, torch.distributed.get_rank()
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-@contextmanager
-def _interrupted() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl+C was pressed: the run ends after its update, with a checkpoint. A second one ends it at once."""
-    if threading.current_thread() is not threading.main_thread():  # where nobody can press it
-        yield lambda: False
-        return
-    pressed = threading.Event()
-
-    def press(number: int, frame: object) -> None:
-        pressed.set()
-        signal.signal(signal.SIGINT, usual)
-
-    usual = signal.signal(signal.SIGINT, press)
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, usual)
+    record = {
+        "output": str(output),
+        "model": str(file),
+        "parameters": parameters,
+        "tokens": tokens,
+        "steps": end.step,
+        "finished": finished,
+        "loss": loss,
+        "bits_per_token": bits,
+        "seconds": round(end.seconds, 1),
+    }
+    shown = [
+        f"{parameters:,} parameters, {end.step:,} of {steps:,} updates, {end.seconds:.0f} s.",
+        None if bits is None else f"Loss at the end: {bits:.3f} bits per token of the training text.",
+        None if finished else "Stopped before the end. The same command continues the run.",
+    ]
+    following = f"unmask generate --model {output} --watch" if finished else ""
+    return Report(record, shown, written=[file], next=following, code=code)
 
 
 def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
@@ -234,7 +179,7 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
                 detail=f"but '{folder}' holds one on another text or alphabet",
                 remedy="Choose another folder.",
             )
-    elif (folder / models.FILE).exists() or (folder / "checkpoint.pt").exists():
+    elif (folder / "model.safetensors").exists() or (folder / "checkpoint.pt").exists():
         raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
     elif rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
@@ -246,7 +191,9 @@ class _Watch:
     """Shows how far a run is, and says once if it will take hours.
 
     Arguments:
-        bar: Where it is shown. steps: Updates in all. warned: Whether that was said, or need not be.
+        bar: Where it is shown.
+        steps: Updates in all.
+        warned: Whether that was said, or need not be.
     """
 
     def __init__(self, bar: Bars, steps: int, *, warned: bool):
@@ -254,7 +201,7 @@ class _Watch:
         self.task = bar.add_task("Training", total=steps)
         self.first: Progress | None = None
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: "Progress") -> None:
         title = f"Training, {now.loss / math.log(2):.3f} bits per token"
         self.bar.update(self.task, completed=now.step, description=title)
         # What comes first is slower: it is compiled, or waited for.
@@ -268,34 +215,3 @@ class _Watch:
                 f"About {hours:.0f} hours to go. --minutes stops sooner; a smaller --length, --width, --layers or "
                 "--steps makes it shorter."
             )
-
-
-def _fit(
-    config: nn.Config,
-    store: Store,
-    recipe: Recipe,
-    masks: Masks,
-    folder: Path,
-    device: torch.device,
-    minutes: float | None,
-    compiled: bool,
-    rank: int,
-    stop: Callable[[], bool],
-) -> tuple[nn.Transformer, Progress]:
-    every = max(1, min(100, recipe.steps // 200))
-    with progress() as bar:
-        bar.disable = bar.disable or rank > 0
-        watch = _Watch(bar, recipe.steps, warned=rank > 0 or minutes is not None)
-        return fit(
-            config,
-            store,
-            recipe,
-            masks=masks,
-            folder=folder,
-            device=device,
-            every=every,
-            minutes=minutes,
-            stop=stop,
-            compile_model=compiled,
-            watch=watch,
-        )

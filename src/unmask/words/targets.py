@@ -11,7 +11,8 @@ from unmask.words.data import Data
 from unmask.words.schedules import Family, size_family
 
 COMPARED = ("tc", "dtc", "minimax-tc", "minimax-dtc", "minimax-min", "even", "cosine", "optimal")
-LONG = 4096  # beyond it, trying every number of steps takes too long
+LONG = 4096  # tokens up to which every size is compared, though of some every number of steps must be tried
+_MOST = 16384  # beyond it nobody would wait for that
 Watch = Callable[[str, int], None]
 
 
@@ -71,8 +72,8 @@ def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) ->
     curve = known.curve
     rows: list[dict[str, Any]] = []
     for name in names:
-        if curve.length > LONG and not quick(name):
-            wanted = f"be tc, dtc or a minimax size for more than {LONG:,} tokens"
+        if curve.length > _MOST and not quick(name):
+            wanted = f"be tc, dtc or a minimax size for more than {_MOST:,} tokens"
             remedy = "Of any other, every number of steps would have to be tried."
             raise check.InputError("size", wanted, found=check.shown(name), remedy=remedy)
     for name in names:
