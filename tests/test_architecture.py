@@ -4,32 +4,23 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "unmask"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "unmask"
+sys.path.insert(0, str(ROOT / "experiments"))
 
-# A module imports only from its own level or below.
-LEVELS = {
-    "atomic": 0, "backend": 0, "check": 0, "engine": 0, "loops": 0,
-    "curve": 1, "information": 1, "distribution": 1,
-    "gauge": 2, "size": 2, "sets": 2, "order": 2, "files": 2, "text": 2, "fused": 2, "muon": 2, "update": 2,
-    "bounds": 3, "law": 3, "schedule": 3, "losses": 3, "prediction": 3, "trace": 3,
-    "predict": 4, "draw": 4,
-    "pace": 5, "nn": 5,
-    "sample": 6, "masks": 6, "train": 6, "calibrate": 6,
-    "evaluate": 7, "models": 7, "advise": 7,
-    "objective": 8,
-    "reproduce": 9,
-    "plot": 10,
-    "cli": 11, "adapters": 11, "app": 11,
-}  # fmt: skip
+import rooms  # noqa: E402 - the script that draws them
+
+sys.path.pop(0)
 
 
 # The page: what to show, how it looks, and Gradio; each layer knows nothing of those after it.
 PAGE = (
-    {"laws", "tradeoffs", "runs", "measured"},
+    {"data"},
     {"chart", "panels", "status", "links", "current"},
     {"fields", "tabs", "page"},
 )
@@ -37,7 +28,7 @@ PAGE = (
 
 def test_the_page_is_made_in_layers():
     modules = {path.stem: path for path in (SOURCE / "app").glob("[a-z]*.py")}
-    modules |= {f"tabs/{path.stem}": path for path in (SOURCE / "app" / "tabs").glob("*.py")}
+    modules |= {f"{path.parent.name}/{path.stem}": path for path in (SOURCE / "app").glob("*/*.py")}
     layer = {name: number for number, names in enumerate(PAGE) for name in names}
     assert {name.split("/")[0] for name in modules} == set(layer)
     for name, path in modules.items():
@@ -54,44 +45,110 @@ def test_the_page_is_made_in_layers():
                     assert layer[each.split(".")[2]] <= own, (name, each)
 
 
-def test_the_levels_are_those_of_the_page_on_design():
-    page = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
-    block = page.split("## Data flows one way")[1].split("A module imports")[0]
-    said, level = {}, None
-    for part in re.split(r"\n|→", block):
-        found = re.match(r"\s*(\d+)?\s*((?:[a-z]+, )*[a-z]+)(?:\s{2,}|\s*$)", part)
-        if found:
-            level = int(found[1]) if found[1] else level
-            said |= dict.fromkeys(found[2].split(", "), level)
-    assert said == LEVELS
-
-
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
-def part_of(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return parts[0]
+def test_the_levels_are_those_of_the_page_on_design():
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    block = page.split("## The rooms")[1].split("A room imports")[0]
+    said = re.findall(r"^    (\d)   ([a-z_]+(?:, [a-z_]+)*)", block, flags=re.M)
+    assert [(int(level), set(names.split(", "))) for level, names in said] == [
+        (level, set(names)) for level, names in enumerate(rooms.LEVELS)
+    ]
 
 
-def imported_parts(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "unmask":
-            names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
-            yield from names
-        elif isinstance(node, ast.Import):
-            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("unmask."))
+def test_every_room_has_a_level():
+    found = {rooms.room_of(path) for path in MODULES} - {"__init__"}
+    assert found == set(rooms.LEVEL)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_modules_import_only_from_their_own_level_or_below(path):
+def test_rooms_import_only_from_their_own_level_or_below(path):
     if path.name == "__init__.py" and path.parent == SOURCE:
         return
-    level = LEVELS[part_of(path)]
-    for name in imported_parts(path):
-        if name not in LEVELS:
-            continue  # a name of the package itself, such as its version
-        assert LEVELS[name] <= level, f"{path.name} (level {level}) imports {name} (level {LEVELS[name]})"
+    own = rooms.room_of(path)
+    for room, name in rooms.imports(path):
+        assert rooms.LEVEL[room] <= rooms.LEVEL[own], f"{path.name} imports {name}"
+
+
+def test_nothing_is_imported_in_a_circle():
+    below = {}
+    for above, under in rooms.edges():
+        below.setdefault(above, set()).add(under)
+    tuple(TopologicalSorter(below).static_order())  # raises if there is one
+
+
+def sideways(path):
+    """Imports between the rooms of the last level."""
+    own = rooms.room_of(path)
+    if own not in rooms.LEVELS[-1]:
+        return []
+    others = [room for room, _ in rooms.imports(path) if room in rooms.LEVELS[-1] and room != own]
+    return [room for room in others if (str(path.relative_to(SOURCE)), room) not in rooms.ALLOWED]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_surfaces_do_not_know_each_other(path):
+    assert not sideways(path)
+
+
+def test_an_edge_sideways_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(rooms, "SOURCE", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
+    (tmp_path / "app").mkdir()
+    file = tmp_path / "app" / "fields.py"
+    for line in (
+        "from unmask.cli.group import MISTAKES",
+        "from unmask import cli",
+        "def f():\n    import unmask.cli.plan",
+    ):
+        file.write_text(line)
+        assert sideways(file) == ["cli"]
+    file.write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from unmask import cli")
+    assert not sideways(file)
+
+
+def test_the_figure_shows_every_room():
+    figure = (ROOT / "docs" / "figures" / "rooms.svg").read_text(encoding="utf-8")
+    for room in rooms.LEVEL:
+        assert f">{room}<" in figure
+
+
+def test_a_class_name_means_one_thing():
+    """Private names may repeat; a public one that two modules define would mean two things."""
+    met = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                met.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in met.items() if len(places) > 1} == {}
+
+
+SURFACES = (*rooms.LEVELS[-1],)
+
+
+def test_classes_are_abstract_or_final():
+    """Whoever wants a variation writes a new class or a wrapper. Exceptions and enumerations are what they are."""
+    kinds = {}
+    for path in MODULES:
+        if rooms.room_of(path) in SURFACES:
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                kinds[node.name] = (path, node)
+    for name, (path, node) in kinds.items():
+        bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+        if bases & {"Enum", "NamedTuple", "ValueError"}:
+            continue
+        final = any(ast.unparse(each).endswith("final") for each in node.decorator_list)
+        abstract = "ABC" in bases or any(
+            ast.unparse(each).endswith("abstractmethod")
+            for part in ast.walk(node)
+            for each in getattr(part, "decorator_list", [])
+        )
+        derived = any(name in {ast.unparse(base) for base in other.bases} for _, other in kinds.values())
+        assert final or abstract or derived, f"{path.name}: {name} is neither abstract nor final"
+        assert not (final and derived), name
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -102,7 +159,9 @@ def test_modules_stay_under_400_lines(path):
 def test_importing_the_library_needs_neither_plots_nor_fields_nor_torch():
     code = (
         "import sys, unmask, unmask.size, unmask.distribution, unmask.evaluate, unmask.bounds, unmask.schedule; "
-        "print([m for m in ('matplotlib', 'galois', 'torch') if m in sys.modules])"
+        "unmask.expected_kl, unmask.advise, unmask.Calibration, unmask.Curve; "
+        "import unmask.words.schedules, unmask.words.data, unmask.words.inputs, unmask.words.models; "
+        "print([m for m in ('matplotlib', 'galois', 'torch', 'numba') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -1,0 +1,114 @@
+"""The rooms of the library and who imports whom: docs/figures/rooms.svg.
+
+python experiments/rooms.py
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "unmask"
+
+# From the ground up. A room imports from its own level or below; nothing is imported in a circle.
+LEVELS: tuple[tuple[str, ...], ...] = (
+    ("_check", "_compiled", "_torch", "_atomic"),
+    ("information", "distribution", "gauge", "engine"),
+    ("size", "order", "bounds", "names", "schedule"),
+    ("predict", "sample"),
+    ("evaluate", "calibrate"),
+    ("models", "train"),
+    ("paper", "plot"),
+    ("words",),
+    ("cli", "app", "adapters"),
+)
+LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
+# Where a room stands in the figure, so that no arrow runs behind another room.
+_ACROSS = {
+    "_check": 0.2, "_compiled": 0.4, "_torch": 0.6, "_atomic": 0.8,
+    "information": 0.12, "distribution": 0.38, "gauge": 0.62, "engine": 0.92,
+    "order": 0.06, "size": 0.24, "bounds": 0.43, "names": 0.62, "schedule": 0.8,
+    "predict": 0.3, "sample": 0.7, "evaluate": 0.5, "calibrate": 0.84, "models": 0.66, "train": 0.94,
+    "paper": 0.12, "plot": 0.34, "words": 0.52, "cli": 0.16, "app": 0.44, "adapters": 0.8,
+}  # fmt: skip
+# The last level's rooms do not know each other: only the command that opens the page knows the page.
+ALLOWED = {("cli/explore.py", "app")}
+
+
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """The modules of ours that a file imports when it runs, each as its room and its full name."""
+    yield from _imports(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def _imports(node: ast.AST) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue  # read by people and pyright, never run
+        names: list[str] = []
+        if isinstance(child, ast.Import):
+            names = [each.name for each in child.names]
+        elif isinstance(child, ast.ImportFrom) and child.module == "unmask":
+            names = [f"unmask.{each.name}" for each in child.names]
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            names = [child.module]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "unmask" and len(parts) > 1 and parts[1] in LEVEL:
+                yield parts[1], name
+        yield from _imports(child)
+
+
+def room_of(path: Path) -> str:
+    """The room that a file is in."""
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def edges() -> set[tuple[str, str]]:
+    """Pairs of rooms of which the first imports the second."""
+    found: set[tuple[str, str]] = set()
+    for path in SOURCE.rglob("*.py"):
+        own = room_of(path)
+        if own in LEVEL:
+            found |= {(own, room) for room, _ in imports(path) if room != own}
+    return found
+
+
+def draw(path: Path) -> None:
+    """The levels from the ground up, with an arrow for each import that no other chain of imports implies."""
+    from unmask import plot
+
+    place = {room: (_ACROSS[room], LEVEL[room]) for room in LEVEL}
+    drawn = {edge for edge in edges() if LEVEL[edge[1]] > 0}
+    with plot.sheet(1, (9.0, 8.0), [path]) as axes:
+        ax = axes[0]
+        ax.axis("off")
+        ax.set_xlim(0, 1)
+        ax.set_ylim(-0.5, len(LEVELS) - 0.5)
+        boxes = {}
+        for room, (x, y) in place.items():
+            look = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3f7", "edgecolor": "#0072B2", "linewidth": 1.2}
+            boxes[room] = ax.text(x, y, room, ha="center", va="center", bbox=look, zorder=3).get_bbox_patch()
+        for above, below in sorted(drawn - _implied(drawn)):
+            bend = 0.25 if LEVEL[above] == LEVEL[below] else 0.0
+            style = {"arrowstyle": "-|>", "color": "#7d8a95", "linewidth": 1.2, "mutation_scale": 13}
+            ends = {"patchA": boxes[above], "patchB": boxes[below], "shrinkA": 2, "shrinkB": 2}
+            arrow = {**style, **ends, "connectionstyle": f"arc3,rad={bend}"}
+            ax.annotate("", place[below], place[above], arrowprops=arrow, zorder=2)
+
+
+def _implied(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those pairs that follow from two or more others."""
+    below: dict[str, set[str]] = {}
+    for above, under in pairs:
+        below.setdefault(above, set()).add(under)
+
+    def reached(room: str) -> set[str]:
+        found: set[str] = set()
+        for under in below.get(room, set()):
+            found |= {under} | reached(under)
+        return found
+
+    return {(a, c) for a, c in pairs if any(c in reached(b) for b in below[a] if b != c)}
+
+
+if __name__ == "__main__":
+    draw(Path(__file__).parent.parent / "docs" / "figures" / "rooms.svg")
