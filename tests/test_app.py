@@ -202,7 +202,7 @@ def test_every_smallest_guarantee_is_bold_and_the_caption_says_so():
     law = laws.law("even", 64, 8)
     near = {key: value * (1 + 1e-12) for key, value in law.guarantees.items()}
     same = dataclasses.replace(law, name="ceil", guarantees=near)
-    page = parsed(panels.guarantees(laws.Comparison(64, 8, (law, same), laws.compare(64, 8, ["even"]).least)))
+    page = parsed(panels.guarantees(laws.SizeLaws(64, 8, (law, same), laws.compare(64, 8, ["even"]).least)))
     assert len(list(page.iter("b"))) == 1 + 8  # the title, and both rows
     words = "".join(page.find("p").itertext())
     assert "The smallest of each column is in bold." in words

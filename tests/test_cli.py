@@ -327,7 +327,7 @@ def test_steps_on_a_distribution_are_the_fewest():
     record = answer(
         "steps --distribution markov --length 64 --alphabet 2 --stay 0.8 --target 0.5 --size tc,even,offset"
     )
-    curve = DISTRIBUTIONS["markov"].build(None, length=64, alphabet=2, stay=0.8).curve()
+    curve = DISTRIBUTIONS["markov"].build(length=64, alphabet=2, stay=0.8).curve()
     assert record["tc"] == curve.total_correlation
     for row in record["measured"]:
         family = names.SIZES[row["size"]].make

@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,8 +85,9 @@ class InputError(ValueError):
 
     def changed(self, **parts: Any) -> "InputError":
         """The same mistake with some of its parts replaced."""
-        kept = {"argument": self.argument, "must": self.must, "found": self.found, "detail": self.detail}
-        return InputError(**{**kept, "remedy": self.remedy, "choices": self.choices, **parts})
+        kept: dict[str, Any] = {"argument": self.argument, "must": self.must, "found": self.found}
+        kept |= {"detail": self.detail, "remedy": self.remedy, "choices": self.choices}
+        return InputError(**{**kept, **parts})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker's mistake travels to the process that asked for the work.
@@ -147,7 +148,7 @@ def integer(name: str, value: object, *, least: int | None = None, most: int | N
             raise TypeError
         number = operator.index(value)  # pyright: ignore[reportArgumentType]
     except TypeError:
-        raise InputError(name, "be an integer", found=shown(value)) from None
+        raise InputError(name, "be an integer", found=shown(cast(object, value))) from None
     if least is not None and number < least:
         raise InputError(name, f"be at least {least}", found=_digits(number))
     if most is not None and number > most:
@@ -167,7 +168,7 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
             raise TypeError
         number = float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        raise InputError(name, "be a number", found=shown(value)) from None
+        raise InputError(name, "be a number", found=shown(cast(object, value))) from None
     except OverflowError:
         raise InputError(name, "be finite", found="a larger number than a float can hold") from None
     if not np.isfinite(number):
@@ -259,7 +260,7 @@ def generator(name: str, value: object) -> np.random.Generator:
     if isinstance(value, np.random.Generator):
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return np.random.default_rng(seed(name, value))
+        return np.random.default_rng(seed(name, int(value)))
     found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
     raise InputError(name, "be a numpy generator or a seed", found=found)
 

@@ -71,7 +71,7 @@ class NamedSize:
     sentence: str
     needs: Need = Need.STEPS
     look: Look | None = None
-    settled: Mapping[str, Any] = field(default_factory=dict)
+    settled: Mapping[str, Any] = field(default_factory=dict[str, Any])
     usual: str = ""
 
     def make(self, *given: Any) -> Any:
@@ -229,10 +229,11 @@ class NamedDistribution:
     Attributes:
         sentence: What it is, with its options in braces.
         needs: The options it cannot do without.
-        build: Takes a generator of random numbers and the options given.
+        build: Takes the options given.
         usual: Values with which it shows what it is about.
         takes: Options it can do without.
         shares: Those of its options that are between 0 and 1; the others are whole numbers.
+        drawn: Whether it is itself drawn, and takes a generator of random numbers too.
     """
 
     sentence: str
@@ -241,6 +242,7 @@ class NamedDistribution:
     usual: Mapping[str, float]
     takes: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
+    drawn: bool = False
 
     def made(self, name: str, options: Mapping[str, object], *, rng: np.random.Generator) -> Distribution:
         """The distribution.
@@ -258,11 +260,16 @@ class NamedDistribution:
             raise check.InputError("", f"Distribution '{name}' needs {_listed(missing)} as well")
         if idle := [option for option in given if option not in self.needs + self.takes]:
             raise check.InputError("", f"Distribution '{name}' has no use for {_listed(idle)}", remedy="Leave it out.")
-        return self.build(rng, **given)
+        return self.build(**given, **({"rng": rng} if self.drawn else {}))
 
 
 def _listed(options: list[str]) -> str:
     return " and ".join(f"{{{option}}}" for option in options)
+
+
+def _sticky(length: int, alphabet: int, stay: float) -> Markov:
+    """A chain that keeps its token with probability `stay`."""
+    return Markov.sticky(check.integer("alphabet", alphabet, least=2), stay, length)
 
 
 def _coin(length: int, bias: float) -> Mixture:
@@ -276,40 +283,41 @@ DISTRIBUTIONS: dict[str, NamedDistribution] = {
     "reed-solomon": NamedDistribution(
         "a code: any {dimension} tokens are independent and determine the rest",
         ("length", "dimension", "alphabet"),
-        lambda rng, **options: ReedSolomon(**options),
+        ReedSolomon,
         {"length": 256, "dimension": 250, "alphabet": 256},
     ),
     "parity": NamedDistribution(
         "a code with one check token",
         ("length",),
-        lambda rng, **options: Parity(**options),
+        Parity,
         {"length": 256, "alphabet": 2},
         takes=("alphabet",),
     ),
     "linear": NamedDistribution(
         "a code with a random generator matrix",
         ("length", "dimension", "alphabet"),
-        lambda rng, **options: latent_code(**options, rng=rng),
+        latent_code,
         {"length": 128, "dimension": 120, "alphabet": 2, "draws": 100},
+        drawn=True,
     ),
     "markov": NamedDistribution(
         "a chain that keeps its token with probability {stay}",
         ("length", "alphabet", "stay"),
-        lambda rng, length, alphabet, stay: Markov.sticky(check.integer("alphabet", alphabet, least=2), stay, length),
+        _sticky,
         {"length": 256, "alphabet": 2, "stay": 0.9},
         shares=("stay",),
     ),
     "mixture": NamedDistribution(
         "a coin whose bias is {bias} or 1 - {bias}, one or the other for all tokens",
         ("length", "bias"),
-        lambda rng, **options: _coin(**options),
+        _coin,
         {"length": 256, "bias": 0.1},
         shares=("bias",),
     ),
     "latent-parity": NamedDistribution(
         "a bit shared by all tokens and a parity check over a second one",
         ("length",),
-        lambda rng, **options: LatentParity(**options),
+        LatentParity,
         {"length": 256},
     ),
 }

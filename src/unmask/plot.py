@@ -59,7 +59,7 @@ def require() -> None:
         ImportError: if matplotlib is not installed.
     """
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib  # noqa: F401  # pyright: ignore[reportUnusedImport] - whether it is there
     except ImportError:
         raise ImportError('Figures need matplotlib. Install it with: pip install "unmask[plot]".') from None
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +95,15 @@ class Schedule:
         return cls.from_json(data)
 
 
-def encode(thing: Any, kinds: dict[str, type]) -> dict[str, Any]:
+def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
     """A size or an order as a dictionary of plain values."""
-    name = next((name for name, kind in kinds.items() if type(thing) is kind), None)
-    if name is None:
+    found = next((pair for pair in kinds.items() if type(thing) is pair[1]), None)
+    if found is None:
         raise check.InputError(
             "", f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can"
         )
-    return {"name": name, **{part: _plain(getattr(thing, part)) for part in _saved(type(thing))}}
+    name, kind = found
+    return {"name": name, **{part: _plain(getattr(thing, part)) for part in _saved(kind)}}
 
 
 def _plain(value: Any) -> Any:
@@ -111,9 +112,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, gauge.Vector):
         return value.values.tolist()
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+        return cast(NDArray[Any], value).tolist()
     if isinstance(value, tuple):
-        return list(value)
+        return list(cast(tuple[Any, ...], value))
     if isinstance(value, size.Reactive):
         return encode(value, SAVED_SIZES)
     if isinstance(value, order.Order):
@@ -131,11 +132,11 @@ def _plain(value: Any) -> Any:
 def decode(data: object, role: str, kinds: dict[str, type]) -> Any:
     """The size or order that `encode` described."""
     if not isinstance(data, dict) or "name" not in data:
-        raise check.InputError(role, "be an object with a name", found=check.shown(data))
-    kind = kinds[check.known(role, data["name"], kinds)]
-    wanted = _saved(kind)
-    data = _object(data, f"{role} {data['name']}", {"name", *wanted})
-    return kind(**{part: _READERS.get(part, _unchanged)(data[part]) for part in wanted})
+        raise check.InputError(role, "be an object with a name", found=check.shown(cast(object, data)))
+    name = check.known(role, cast(dict[str, object], data)["name"], kinds)
+    wanted = _saved(kinds[name])
+    parts = _object(cast(object, data), f"{role} {name}", {"name", *wanted})
+    return kinds[name](**{part: _READERS.get(part, _unchanged)(parts[part]) for part in wanted})
 
 
 def _saved(kind: type) -> list[str]:
@@ -146,6 +147,7 @@ def _saved(kind: type) -> list[str]:
 def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise check.InputError("", f"The {role} must be a JSON object, not {type(data).__name__}")
+    data = cast(dict[str, Any], data)
     if unknown := sorted(set(data) - wanted):
         raise check.InputError(
             "", f"The {role} must not have the field '{unknown[0]}'", remedy=f"It has {', '.join(sorted(wanted))}."

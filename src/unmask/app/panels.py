@@ -28,12 +28,12 @@ def _style(name: str) -> int:
     return look.page
 
 
-def schedules(view: laws.Comparison, measure: str) -> str:
+def schedules(view: laws.SizeLaws, measure: str) -> str:
     """Mean sizes, cut probabilities, and overhang against a gauge."""
     return "".join(chart.html(each) for each in _schedule_charts(view, measure)) + guarantees(view)
 
 
-def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
+def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
     place = np.arange(1.0, view.length)
     step = np.arange(1.0, view.steps + 1)
     spread = max(law.mean_sizes.max() / max(law.mean_sizes.min(), 1e-300) for law in view.laws)
@@ -82,7 +82,7 @@ def _schedule_charts(view: laws.Comparison, measure: str) -> list[Chart]:
     ]
 
 
-def guarantees(view: laws.Comparison) -> str:
+def guarantees(view: laws.SizeLaws) -> str:
     """The guarantees in a table, the best of each column in bold."""
     heads = ["size", *(f"× {words}" for words in (entry.title for entry in GAUGES.values())), "by theorem"]
     best = {key: min(law.guarantees[key] for law in view.laws) for key in GAUGES}
@@ -200,7 +200,7 @@ def _counted(run: runs.Run) -> str:
     )
 
 
-def report(view: measured.Report, warning: str) -> str:
+def report(view: measured.Overview, warning: str) -> str:
     """Advice, loss curves, costs and the implied sizes, after a warning if there is one."""
     first, *others = view.words
     before = f"<p class='warning' role='note'>{escape(warning)}</p>" if warning else ""
@@ -210,7 +210,7 @@ def report(view: measured.Report, warning: str) -> str:
     return before + words + about + "".join(chart.html(each) for each in _report_charts(view))
 
 
-def _report_charts(view: measured.Report) -> list[Chart]:
+def _report_charts(view: measured.Overview) -> list[Chart]:
     sizes, chosen = view.sizes, view.advice.order
     least = min(view.losses, key=lambda each: each.loss[-1])
     ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)

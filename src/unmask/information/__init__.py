@@ -8,4 +8,5 @@ files       loss curves and gauges kept in files
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+# lazy_loader has no types; those of the names are in the stub beside this file.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType]

@@ -67,7 +67,7 @@ class Said:
 
     length: int | None = None
     distribution: str | None = None
-    parameters: Mapping[str, float | None] = field(default_factory=dict)
+    parameters: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
     estimate_curve: int | None = None
     curve: Path | None = None
     monotone: bool = False

@@ -34,7 +34,7 @@ class Profile:
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class Overview:
     """A calibration and its advice.
 
     Attributes:
@@ -103,7 +103,7 @@ def _read(path: str, changed: int) -> Calibration:
 
 
 @lru_cache(maxsize=64)
-def report(calibration: Calibration, target: float | None, steps: int | None) -> Report:
+def report(calibration: Calibration, target: float | None, steps: int | None) -> Overview:
     """The losses and the advice.
 
     Arguments:
@@ -114,7 +114,7 @@ def report(calibration: Calibration, target: float | None, steps: int | None) ->
     if target is None and steps is None:
         raise check.InputError("target", "be a number of bits per token, unless the steps are settled")
     advice = advise(calibration, target=target, steps=steps)
-    return Report(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration, target)))
+    return Overview(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration, target)))
 
 
 @lru_cache(maxsize=8)

@@ -37,7 +37,7 @@ class SizeLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class SizeLaws:
     """Several schedules of one length and number of steps.
 
     Attributes:
@@ -89,7 +89,7 @@ class Comparison:
         return result
 
 
-def compare(length: object, steps: object, names: Iterable[str]) -> Comparison:
+def compare(length: object, steps: object, names: Iterable[str]) -> SizeLaws:
     """The laws of the schedules of those names.
 
     Raises:
@@ -98,7 +98,7 @@ def compare(length: object, steps: object, names: Iterable[str]) -> Comparison:
     check.integer("length", length, least=2, most=LONGEST)
     steps, length = check.steps_and_length(steps, length)
     chosen = chosen_sizes(names, FREE_SIZES)
-    return Comparison(length, steps, tuple(law(name, length, steps) for name in chosen), _least(length, steps))
+    return SizeLaws(length, steps, tuple(law(name, length, steps) for name in chosen), _least(length, steps))
 
 
 def chosen_sizes(names: Iterable[str], known: Iterable[str]) -> list[str]:

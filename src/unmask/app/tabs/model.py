@@ -25,7 +25,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
     """
     form = Form("model")
 
-    def report(values: dict[str, Any]) -> measured.Report:
+    def report(values: dict[str, Any]) -> measured.Overview:
         return _report(calibration, values)
 
     with gr.Row():
@@ -72,7 +72,7 @@ def _link(form: Form, values: dict[str, Any]) -> str:
     return "<p class='facts'>No link leads here: it could not bring the file.</p>"
 
 
-def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Report:
+def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Overview:
     found = calibration if values["file"] is None else measured.read(values["file"])
     if found is None:
         raise check.InputError("file", "be a calibration: this model has none of its own")

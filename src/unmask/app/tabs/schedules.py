@@ -51,5 +51,5 @@ def build() -> Tab:
     return Tab(form, show, outputs, LIVE)
 
 
-def _compared(values: dict[str, Any]) -> laws.Comparison:
+def _compared(values: dict[str, Any]) -> laws.SizeLaws:
     return laws.compare(values["length"], values["steps"], values["size"])
