@@ -367,7 +367,7 @@ def test_both_sides_are_what_the_sampler_does(model):
         (
             "_",
             ("comb", "entropy-bound:-1", 3),
-            "Argument 'left size' must be possible, and 'entropy-bound:-1' is not: its bound must be at least 0, not -1",
+            "Argument 'left size' must be possible, and 'entropy-bound:-1' is not: its bound must be at least 0",
         ),
         ("_", ("comb", "evn", 3), "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?"),
         ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. Choose from"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pairs import BLOCKED, CURVE, ORDERS, SIZES, label
-from unmask import gauge, order, size
+from unmask import InputError, gauge, order, size
 from unmask.schedule import SAVED_ORDERS as ORDER_NAMES
 from unmask.schedule import SAVED_SIZES as SIZE_NAMES
 from unmask.schedule import Schedule
@@ -136,7 +136,7 @@ def test_wrong_kinds_are_type_errors():
             "Argument 'size' must be a size that looks at predictions, not Even(steps=2).",
         ),
     ]:
-        with pytest.raises(ValueError) as error:
+        with pytest.raises(InputError) as error:
             Schedule.from_json(PLAIN | change)
         assert str(error.value) == sentence
     with pytest.raises(ValueError, match=r"Argument 'size' must be a size of unmask.size, not 3"):

@@ -22,6 +22,7 @@ from .evaluate.exact import fewest_steps as fewest_steps
 from .evaluate.likelihood import replay as replay
 from .information.curve import Curve as Curve
 from .models import load as load
+from .models.generation import generate as generate
 from .predict import ExactPredictor as ExactPredictor
 from .predict import Headed as Headed
 from .predict import Logits as Logits

@@ -260,7 +260,7 @@ def generator(name: str, value: object) -> np.random.Generator:
     if isinstance(value, np.random.Generator):
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return np.random.default_rng(seed(name, int(value)))
+        return np.random.default_rng(seed(name, cast(object, value)))
     found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
     raise InputError(name, "be a numpy generator or a seed", found=found)
 

@@ -1,3 +1,4 @@
+# pyright: basic
 """The command of lm-evaluation-harness with the model `unmask` registered: `unmask-lm-eval`."""
 
 import sys

@@ -1,3 +1,4 @@
+# pyright: basic
 """diffusers: a scheduler that drives `LLaDA2Pipeline` with any schedule.
 
 The pipeline fills one block after the other. In a block it runs the model and asks its scheduler to `step`; the

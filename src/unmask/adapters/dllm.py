@@ -1,3 +1,4 @@
+# pyright: basic
 """dllm (ZHZisZZ/dllm): a `BaseSampler` that fills by any schedule.
 
 It has the engine's two methods, `sample` (continue prompts) and `infill` (fill the masks of given sequences), takes

@@ -1,3 +1,4 @@
+# pyright: basic
 """Dream: a tokens hook that replaces its reveal.
 
 Dream's `diffusion_generate` calls `generation_tokens_hook_func(step, tokens, logits)` once before its loop, with

@@ -1,3 +1,4 @@
+# pyright: basic
 """lm-evaluation-harness: the usual benchmarks with any schedule.
 
 Importing this module registers the model `unmask`. The harness has no way to find models of other packages by itself,

@@ -1,3 +1,4 @@
+# pyright: basic
 """A sampler whose loop belongs to someone else.
 
 An engine runs its model itself and then asks, at every step, what to reveal. `Hosted` answers with the sampler of

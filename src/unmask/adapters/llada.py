@@ -1,3 +1,4 @@
+# pyright: basic
 """The LLaDA family: how many tokens each step transfers.
 
 Everything that descends from LLaDA's `generate` asks one function, `get_num_transfer_tokens(mask_index, steps)`, how

@@ -1,3 +1,4 @@
+# pyright: basic
 """SGLang: a `DllmAlgorithm` that reveals by any schedule.
 
 SGLang serves block diffusion models, 4 or 32 tokens at a time, and asks its algorithm after each evaluation of a

@@ -18,7 +18,7 @@ from unmask.names import RULES
 from unmask.schedule import Schedule
 from unmask.size import Explicit
 from unmask.words.inputs import read_schedule
-from unmask.words.models import Source, start_of
+from unmask.words.models import Source
 from unmask.words.schedules import CURVE_SIZES, build, check_combs
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
@@ -104,6 +104,7 @@ def generate(
         raise check.InputError("", "With the {engine} ray there is nothing to watch", remedy=remedy)
     chosen = None if schedule is None else read_schedule(schedule)
 
+    from unmask.models.generation import start_of
     from unmask.sample import Sampler
 
     engine = workers.on(source.place)

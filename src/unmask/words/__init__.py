@@ -3,7 +3,10 @@
     schedules    the words for an order and a size become a schedule
     data         what is said of the data becomes a loss curve
     inputs       files that people name: texts, calibrations, schedules
-    models       which model, on which device, and what it is to start from; the only part that needs torch
+    models       which model, on which device, and on which texts
+    targets      how many steps a target error needs
+    training     alphabets, masks, and the processes of a run
+    mistakes     what else can be the request's fault
     sentences    numbers and advice, as people read them
 
 The names themselves are in `unmask.names`. Nothing here knows click or Gradio.

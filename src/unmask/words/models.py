@@ -1,4 +1,4 @@
-"""Which model, on which device, on which texts, and from what it is to start.
+"""Which model, on which device, and on which texts.
 
 torch takes a second to load, and what is asked for may be refused before: it is imported where a model is.
 """
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from unmask.models import Model
 
 _TEXTS = 32  # sequences of a text, where nobody says how many
-_ANSWER = 128  # tokens of an answer, where nobody says how many
 
 
 @final
@@ -117,44 +116,3 @@ def windows(model: "Model", path: Path, count: int | None) -> "Tensor":
         detail = f"since '{path}' has no more sequences of {model.length} tokens"
         raise check.InputError("texts", f"be at most {most}", found=f"{count}", detail=detail)
     return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
-
-
-def start_of(model: "Model", prompt: str | None, length: int | None, *, chat: bool = False) -> "tuple[Tensor, int]":
-    """One sequence to start from, and the first token to show.
-
-    The sequence has the shape `(1, length)`, with the predictor's mask where something is to be filled.
-
-    Arguments:
-        model: The model.
-        prompt: What is given; `_` or the model's own mask token stands for a masked token. None for nothing.
-        length: Tokens in all; of an answer with `chat`.
-        chat: Whether the prompt is a message that is to be answered.
-    """
-    from unmask._torch import torch
-
-    if length is not None:
-        check.integer("length", length, least=1, most=model.length)
-    mask = model.predictor.mask
-    if chat:
-        if prompt is None:
-            raise check.InputError("prompt", "be given", remedy="With {chat} it is the message.")
-        tokens = model.codec.chat(prompt)
-        answer, room = length or _ANSWER, model.length - len(tokens)
-        if answer > room:
-            remedy = f"So many tokens are left of the model's {model.length} after a prompt of {len(tokens)}."
-            raise check.InputError("length", f"be at most {room}", found=f"{answer}", remedy=remedy)
-        return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
-    tokens = model.codec.prompt(prompt or "", mask)
-    if len(tokens) > model.length:
-        raise check.InputError("prompt", f"have at most {model.length} tokens", found=f"{len(tokens)}")
-    if prompt is not None and length is not None and len(tokens) > length:
-        raise check.InputError("length", f"be at least that of the prompt, {len(tokens)}", found=f"{length}")
-    wanted = length or (model.cut().length if prompt is None else len(tokens))
-    tokens += [mask] * (wanted - len(tokens))
-    if mask not in tokens:
-        raise check.InputError(
-            "prompt",
-            "have something to fill, written as '_' or as the model's own mask token",
-            remedy="Or give a {length} beyond it.",
-        )
-    return torch.tensor([tokens], device=model.device), 0

@@ -8,11 +8,11 @@ import numpy as np
 
 from unmask import _check as check
 from unmask import models
+from unmask.models.generation import start_of
 from unmask.models.text import Codec
 from unmask.sample import Sampler
 from unmask.sample.trace import OPEN, Trace
 from unmask.size import Blind
-from unmask.words.models import start_of
 from unmask.words.schedules import CURVE_SIZES, FREE_SIZES, NamedSchedule, build, check_combs, check_size
 from unmask.words.sentences import visible
 
