@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 # Every target writes into one environment.
 .NOTPARALLEL:
-.PHONY: demo test check site bench reproduce build package clean
+.PHONY: demo test check prose site bench reproduce build package clean
 
 demo: .venv/demo       ## the first minute: a text written in 16 steps, what schedules cost, a figure
 	$(BIN)/unmask demo
@@ -17,6 +17,9 @@ check: .venv/ready     ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+prose: .venv/ready     ## what the pages say against what is committed: numbers, options, links, the site
+	$(BIN)/python -m pytest .ci/prose
 
 site: .venv/site       ## the documentation as a site, into site/; any warning is an error
 	$(BIN)/zensical build --strict --clean

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 # What nobody outside calls: argument checks, files, loops, the import of torch, and the programs.
 PROGRAMS = ("cli", "app", "words")
