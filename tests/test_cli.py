@@ -14,9 +14,10 @@ from click.testing import CliRunner, Result
 
 from unmask import __version__, bounds, evaluate, gauge, names, size
 from unmask.cli import main
-from unmask.cli.output import picture, staged
 from unmask.distribution import ReedSolomon
 from unmask.names import DISTRIBUTIONS
+from unmask.words.outputs import staged
+from unmask.words.pictures import picture
 from unmask.words.schedules import FREE_SIZES as SIZES
 from unmask.words.sentences import abbreviated, number
 

@@ -19,8 +19,6 @@ torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
 from unmask.calibrate import measure  # noqa: E402
-from unmask.cli.options import Workers  # noqa: E402
-from unmask.cli.output import check_rows, write_rows  # noqa: E402
 from unmask.engine import LOCAL, SHARD, Local, Ray, parts  # noqa: E402
 from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402
@@ -29,6 +27,8 @@ from unmask.models import transformer as nn  # noqa: E402
 from unmask.predict import MaskPredictor, Wrapper  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
+from unmask.words.outputs import check_rows, write_rows  # noqa: E402
+from unmask.words.workers import Workers  # noqa: E402
 
 from test_cli_models import answer, complaint, run  # noqa: E402  # isort: skip
 

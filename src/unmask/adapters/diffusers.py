@@ -16,9 +16,9 @@ from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, draw_for, missing
+from unmask.adapters.hosted import Hosted, missing
 from unmask.sample import State
-from unmask.sample.draw import Draw, Greedy
+from unmask.sample.draw import Draw, Greedy, draw_for
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
 

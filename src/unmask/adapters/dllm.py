@@ -13,9 +13,10 @@ from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import draw_for, missing
+from unmask.adapters.hosted import missing
 from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
 from unmask.sample import Sampler, State, Step
+from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
 
 try:

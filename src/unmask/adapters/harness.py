@@ -28,9 +28,9 @@ from typing import Any
 from unmask import _check as check
 from unmask import models
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import draw_for, missing
+from unmask.adapters.hosted import missing
 from unmask.sample import Sampler
-from unmask.sample.draw import Draw, Greedy, Replay
+from unmask.sample.draw import Draw, Greedy, Replay, draw_for
 from unmask.schedule import Schedule
 from unmask.words.inputs import read_schedule
 from unmask.words.models import device_named

@@ -14,7 +14,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import Logits
 from unmask.sample import Sampler, State
-from unmask.sample.draw import Categorical, Draw, Greedy, TopK, TopP
+from unmask.sample.draw import Categorical, Draw
 from unmask.schedule import Schedule
 
 
@@ -46,6 +46,7 @@ class Hosted:
 
     Example:
         >>> from unmask import order, size
+        >>> from unmask.sample import Greedy
         >>> hosted = Hosted(Schedule(size.Even(2), order.LeftToRight()), mask=3, draw=Greedy())
         >>> tokens, logits = torch.tensor([[1, 3, 3, 3]]), torch.tensor([0.0, 0.0, 1.0]).expand(1, 4, 3)
         >>> reveal = hosted.step(hosted.begin(tokens, vocab=3, rng=[0]), tokens, logits)
@@ -99,25 +100,6 @@ class Hosted:
 
     def _sampler(self, logits: Tensor | None, vocab: int) -> Sampler:
         return Sampler(Logits(lambda _: logits, vocab, self.mask, whole=True), self.schedule, self.draw)
-
-
-def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | None = None) -> Draw:
-    """The draw that an engine's sampling options describe; a temperature of 0 is its word for greedy.
-
-    Example:
-        >>> draw_for(0.0), draw_for(0.7), draw_for(1.0, top_p=0.9)
-        (Greedy(), Categorical(temperature=0.7), TopP(mass=0.9, temperature=1.0))
-    """
-    temperature = check.real("temperature", temperature, least=0.0)
-    if temperature == 0:
-        return Greedy()
-    if top_p is not None and top_k is not None:
-        raise check.InputError("top_p", "not go with 'top_k'", remedy="Give one of them.")
-    if top_p is not None and top_p < 1:
-        return TopP(top_p, temperature)
-    if top_k is not None and top_k > 0:
-        return TopK(top_k, temperature)
-    return Categorical(temperature)
 
 
 def missing(engine: str, remedy: str) -> ModuleNotFoundError:

@@ -25,8 +25,9 @@ from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, draw_for, missing
+from unmask.adapters.hosted import Hosted, missing
 from unmask.sample import State, seeds_of
+from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
 
 try:

@@ -3,22 +3,21 @@
 import shlex
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from unmask import _check as check
-from unmask.calibrate import Advice, Calibration
+from unmask.calibrate import Calibration
 from unmask.calibrate import advise as find
 from unmask.cli import calibrate as measuring
 from unmask.cli import options
-from unmask.cli.output import check_place, terminal
+from unmask.cli.output import terminal
 from unmask.cli.report import Report, plain, title
 from unmask.words import sentences
 from unmask.words.inputs import BUILTIN, check_calibration, read_calibration, shipped_calibration
 from unmask.words.models import Source, windows
-from unmask.words.sentences import bits
+from unmask.words.outputs import check_place
 
 
 @options.command
@@ -81,7 +80,9 @@ def advise(
     if save is not None:
         advice.plan.schedule.save(save)
     words = sentences.advice(advice, found, target)
-    record = _record(advice, source.name if known else None, found.length, target, save, " ".join(words))
+    about = {"model": source.name if known else None, "length": found.length, "target": target}
+    saved = {"saved": None if save is None else str(save), "advice": " ".join(words)}
+    record = {**about, **sentences.advice_record(advice, found.length), **saved}
     following = "the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
     if save is not None:
         of = source.words if _named() else f"--model {BUILTIN}" if known else "--model MODEL"
@@ -124,30 +125,3 @@ def _of(source: Source, text: Path | None, count: int | None, length: int | None
     from unmask.calibrate.series import blank
 
     return measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)
-
-
-def _record(
-    advice: Advice, model_name: str | None, length: int, target: float | None, save: Path | None, words: str
-) -> dict[str, Any]:
-    def cost(nats: float, needed: int | None, **more: Any) -> dict[str, Any]:
-        return {**more, "bits_per_token": bits(nats, length), "steps_for_target": needed}
-
-    name, plan = advice.runner_up or (None, None)
-    return {
-        "model": model_name,
-        "length": length,
-        "target": target,
-        "reference": {"order": advice.reference, "bits_per_token": bits(advice.best, length)},
-        "steps": advice.steps,
-        "order": advice.order,
-        "sizes": advice.plan.sizes.tolist(),
-        "nll": advice.plan.nll / length,
-        "bits_per_token": bits(advice.plan.nll, length),
-        "error": advice.plan.error / length,
-        "above": bits(advice.plan.nll - advice.best, length),
-        "runner_up": None if plan is None else cost(plan.nll, advice.runner_up_steps, order=name),
-        "even_random": None if advice.even is None else cost(advice.even, advice.even_steps),
-        "schedule": advice.plan.schedule.to_json(),
-        "saved": None if save is None else str(save),
-        "advice": words,
-    }

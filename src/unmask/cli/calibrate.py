@@ -14,13 +14,15 @@ from unmask import _check as check
 from unmask import order
 from unmask.calibrate import Calibration
 from unmask.cli import options
-from unmask.cli.output import check_place, progress
+from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.words.inputs import check_calibration, read_calibration
 from unmask.words.models import Source, windows
+from unmask.words.outputs import check_place
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.sentences import abbreviated, bits, number
+from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask._torch import Tensor
@@ -55,7 +57,7 @@ def calibrate(
     count: int | None,
     length: int | None,
     points: int,
-    workers: options.Workers,
+    workers: Workers,
     seed: int,
 ) -> Report:
     """Measure the losses of a model under several orders; the best schedule for it is then a computation.
@@ -91,7 +93,7 @@ def calibrate(
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
     try:
-        with options.working(engine):
+        with working(engine):
             found = measured(
                 model, wanted, tokens, kept, seed=seed, points=points, engine=engine, save=partial(_saved, output)
             )

@@ -15,11 +15,12 @@ from unmask import evaluate, order, plot, size
 from unmask.calibrate import Calibration, forecast, one_by_one
 from unmask.cli import options
 from unmask.cli.group import wants_json
-from unmask.cli.output import progress, staged, terminal
+from unmask.cli.output import progress, terminal
 from unmask.cli.report import Column, Report, Row, best, dim, grid, plain, title, words
 from unmask.distribution import Markov, ReedSolomon
 from unmask.schedule import Schedule
 from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.outputs import staged
 from unmask.words.schedules import order_named, size_family
 from unmask.words.sentences import bits, error, number
 

@@ -11,15 +11,17 @@ from unmask import plot
 from unmask._atomic import replacing
 from unmask.calibrate import Calibration, forecast
 from unmask.cli import options
-from unmask.cli.output import check_place, check_rows, progress, write_rows
+from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, Row, dim, grid, title, words
 from unmask.engine import Engine
 from unmask.evaluate import Estimate
 from unmask.names import RULES
 from unmask.words.inputs import read_schedule
 from unmask.words.models import Source, windows
+from unmask.words.outputs import check_place, check_rows, write_rows
 from unmask.words.schedules import NamedSchedule, described, table
 from unmask.words.sentences import bits, counted
+from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask._torch import Tensor
@@ -67,7 +69,7 @@ def evaluate(
     no_reference: bool,
     output: Path | None,
     figure: Path | None,
-    workers: options.Workers,
+    workers: Workers,
     seed: int,
 ) -> Report:
     """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay.
@@ -110,7 +112,7 @@ def evaluate(
     for name in rules or []:
         schedules += table([RULES[name].order], [RULES[name].size], steps or [], model.length, known)
     tokens = windows(model, text, count)
-    with options.working(engine):
+    with working(engine):
         found = _measure(model, schedules, tokens, seed, not no_reference, engine)
     rows = [_row(named, cost, known, model.length) for named, cost in zip(schedules, found.costs, strict=True)]
     if output is not None:

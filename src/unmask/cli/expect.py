@@ -10,12 +10,14 @@ import numpy as np
 from unmask import _check as check
 from unmask import evaluate, size
 from unmask.cli import options
-from unmask.cli.output import check_rows, progress, write_rows
+from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, Row, best, dim, grid, title, words
 from unmask.engine import Report as Done
 from unmask.words.data import Data, Said
+from unmask.words.outputs import check_rows, write_rows
 from unmask.words.schedules import size_family
 from unmask.words.sentences import ROUNDING, error, number
+from unmask.words.workers import Workers, working
 
 
 @options.command
@@ -39,7 +41,7 @@ def expect(
     target: float | None,
     draws: int | None,
     output: Path | None,
-    workers: options.Workers,
+    workers: Workers,
     seed: int,
 ) -> Report:
     """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
@@ -98,7 +100,7 @@ def expect(
     shards = [
         (name, schedule, stream) for (name, schedule), stream in zip(schedules, rng.spawn(len(schedules)), strict=True)
     ]
-    with progress() as bar, options.working(engine):
+    with progress() as bar, working(engine):
         task = bar.add_task("Computing", total=len(schedules) * (draws or 1))
         rows = engine.map(_Expected(known, draws), shards, lambda shard, done: bar.advance(task, done))
     if output is not None:

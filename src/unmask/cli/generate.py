@@ -11,18 +11,17 @@ import numpy as np
 from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.group import wants_json
-from unmask.cli.output import check_rows, progress, terminal, write_rows
+from unmask.cli.output import progress, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import SHARD
-from unmask.names import RULES
-from unmask.schedule import Schedule
-from unmask.size import Explicit
 from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
-from unmask.words.schedules import CURVE_SIZES, build, check_combs
+from unmask.words.outputs import check_rows, write_rows
+from unmask.words.schedules import build, check_combs, check_sum, words_for
+from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
-    from unmask.sample import Draw, Trace
+    from unmask.sample import Trace
 
 _STEPS = 16
 _COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
@@ -69,7 +68,7 @@ def generate(
     chat: bool,
     watch: bool,
     output: Path | None,
-    workers: options.Workers,
+    workers: Workers,
     seed: int,
 ) -> Report:
     """Generate text.
@@ -97,7 +96,7 @@ def generate(
     """
     check.integer("count", count, least=1)
     _check_draw(temperature, top_p)
-    order, size = _named(rule, schedule, order, size, steps)
+    order, size = words_for(rule, schedule, order, size, steps)
     check_rows(output, (".jsonl", ".parquet"))
     if watch and workers.engine == "ray":
         remedy = "Leave out {watch}."
@@ -105,7 +104,7 @@ def generate(
     chosen = None if schedule is None else read_schedule(schedule)
 
     from unmask.models.generation import start_of
-    from unmask.sample import Sampler
+    from unmask.sample import Sampler, draw_for
 
     engine = workers.on(source.place)
     model = source.load()
@@ -118,10 +117,10 @@ def generate(
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
         chosen = build(order, size, wanted, masked).schedule
     elif schedule is not None:
-        _check_sum(chosen, schedule, masked)
+        check_sum(chosen, schedule, masked)
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
-    sampler = Sampler(model.predictor, chosen, _draw(temperature, top_p))
+    sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p))
     traces: list[Trace] = []
     with ExitStack() as stack:
         screen = terminal()
@@ -137,7 +136,7 @@ def generate(
         seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
-        stack.enter_context(options.working(engine))
+        stack.enter_context(working(engine))
         traces += sampler.batches(
             start.expand(count - seen, -1),
             rng=seeds[seen:],
@@ -169,52 +168,11 @@ def generate(
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
 
 
-def _named(
-    rule: str | None, schedule: Path | None, order: str | None, size: str | None, steps: int | None
-) -> tuple[str, str]:
-    """The words for order and size."""
-    if rule is not None and (order or size or schedule):
-        raise check.InputError(
-            "", "A {rule} is an order and a size", remedy="Leave out {order}, {size} and {schedule}."
-        )
-    if schedule is not None and (order or size or steps is not None):
-        remedy = "Leave out {order}, {size} and {steps}."
-        raise check.InputError("", "A schedule file says order, sizes and steps", remedy=remedy)
-    if rule is not None:
-        order, size = RULES[rule].order, RULES[rule].size
-    if steps is not None and size is not None and ":" in size:
-        raise check.InputError("", f"Size '{size}' decides the number of steps itself", remedy="Leave out {steps}.")
-    if size in CURVE_SIZES:
-        advise = "unmask advise --calibration FILE --steps K --save schedule.json"
-        remedy = f"Run `{advise}`, and give {{schedule}} schedule.json."
-        raise check.InputError("", f"Size '{size}' is made for a measured model", remedy=remedy)
-    return order or "comb", size or "even"
-
-
-def _check_sum(chosen: Schedule, file: Path, masked: int) -> None:
-    """Refuse sizes that were made for another number of tokens, before anything is run."""
-    if isinstance(chosen.size, Explicit) and (made := sum(chosen.size.values)) != masked:
-        raise check.InputError(
-            "schedule",
-            f"be for the {masked} tokens to fill",
-            detail=f"and '{file}' is for {made}",
-            remedy=f"Give the {{model}} it was made for, or {{length}} {made}.",
-        )
-
-
 def _check_draw(temperature: float, top_p: float | None) -> None:
     if check.real("temperature", temperature, least=0.0) == 0.0 and top_p is not None:
         raise check.InputError("", "At temperature 0 there is no use for {top-p}", remedy="Leave it out.")
     if top_p is not None and not 0 < top_p <= 1:
         raise check.InputError("top-p", "be greater than 0 and at most 1", found=f"{top_p:g}")
-
-
-def _draw(temperature: float, top_p: float | None) -> "Draw":
-    from unmask.sample import Categorical, Greedy, TopP
-
-    if temperature == 0.0:
-        return Greedy()
-    return Categorical(temperature) if top_p is None else TopP(top_p, temperature)
 
 
 def _joined(traces: "list[Trace]", part: str) -> list[Any]:

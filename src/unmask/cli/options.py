@@ -1,27 +1,23 @@
 """Option types, and the options that several commands share: each bundle becomes one argument of the command."""
 
 import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import click
 
 from unmask import _check as check
 from unmask.cli.completion import Words
 from unmask.cli.group import Command
-from unmask.engine import LOCAL, Engine, Ray
 from unmask.names import DISTRIBUTIONS, RULES
 from unmask.words import data as words
 from unmask.words import schedules
 from unmask.words.inputs import BUILTIN
 from unmask.words.models import Source
+from unmask.words.workers import ENGINES, Workers
 
 Function = Callable[..., Any]
-ENGINES = ("local", "ray")
 
 
 class _Integer(click.ParamType):
@@ -207,34 +203,6 @@ data = bundled(
 )  # fmt: skip
 
 
-@final
-@dataclass(frozen=True)
-class Workers:
-    """Who does the work of a command.
-
-    Attributes:
-        engine: The word for the engine.
-        workers: How many workers, if that was said.
-        address: Where they are, if that was said.
-    """
-
-    engine: str
-    workers: int | None
-    address: str | None
-
-    def on(self, device: str = "cpu") -> Engine:
-        """The engine, for that device."""
-        if self.engine == "ray":
-            if ":" in device:
-                wanted = "be cuda with the {engine} ray, whose every worker has a GPU of its own"
-                raise check.InputError("device", wanted, found=check.shown(device))
-            return Ray(self.workers, self.address, gpu=device == "cuda")
-        for option, value in (("workers", self.workers), ("address", self.address)):
-            if value is not None:
-                raise check.InputError(option, "go with the {engine} ray", remedy="Give both or neither.")
-        return LOCAL
-
-
 workers = bundled(
     Workers,
     "workers",
@@ -245,13 +213,6 @@ workers = bundled(
     click.option("--workers", type=INTEGER, metavar="N", help="With ray: workers; all it has by default."),
     click.option("--address", metavar="WHERE", help="With ray: an existing cluster, such as auto."),
 )  # fmt: skip
-
-
-@contextmanager
-def working(engine: Engine) -> Iterator[Engine]:
-    """The engine at work. What Ray has to say meanwhile, of a worker that died, must not end up in the output."""
-    with redirect_stdout(sys.stderr), engine:
-        yield engine
 
 
 device = click.option(

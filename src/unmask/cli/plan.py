@@ -10,11 +10,12 @@ import numpy as np
 from unmask import _check as check
 from unmask import evaluate, gauge, size
 from unmask.cli import options
-from unmask.cli.output import picture, progress, terminal
+from unmask.cli.output import progress, terminal
 from unmask.cli.report import Column, Report, facts, grid, plain, title, words
 from unmask.information.files import read_gauge
 from unmask.names import GAUGES
 from unmask.words.data import Data, Said
+from unmask.words.pictures import picture
 from unmask.words.schedules import size_family
 from unmask.words.sentences import abbreviated, counted, dependence, error, fewest, nats, number, promised
 from unmask.words.targets import compared, fewest_on, guarantees

@@ -13,8 +13,9 @@ import numpy as np
 from unmask import _check as check
 from unmask import paper, plot
 from unmask.cli import options
-from unmask.cli.output import progress, staged
+from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, grid, plain, words
+from unmask.words.outputs import staged
 from unmask.words.sentences import number
 
 _FIGURES = {"figure1": paper.figure1, "figure2": paper.figure2, "figure3": paper.figure3}

@@ -6,7 +6,7 @@ draw       how a token is drawn from its prediction
 trace      the record of a run
 """
 
-from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP
+from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP, draw_for
 from unmask.sample.sampler import Sampler, Seeds, State, Step, Stop, booleans, seeds_of
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
 
@@ -27,5 +27,6 @@ __all__ = [
     "TopP",
     "Trace",
     "booleans",
+    "draw_for",
     "seeds_of",
 ]

@@ -144,3 +144,22 @@ def _check_temperature(temperature: float) -> None:
         raise check.InputError(
             "temperature", "be greater than 0", found="0", remedy="Use Greedy for the most likely token."
         )
+
+
+def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | None = None) -> Draw:
+    """The draw that an engine's sampling options describe; a temperature of 0 is its word for greedy.
+
+    Example:
+        >>> draw_for(0.0), draw_for(0.7), draw_for(1.0, top_p=0.9)
+        (Greedy(), Categorical(temperature=0.7), TopP(mass=0.9, temperature=1.0))
+    """
+    temperature = check.real("temperature", temperature, least=0.0)
+    if temperature == 0:
+        return Greedy()
+    if top_p is not None and top_k is not None:
+        raise check.InputError("top_p", "not go with 'top_k'", remedy="Give one of them.")
+    if top_p is not None and top_p < 1:
+        return TopP(top_p, temperature)
+    if top_k is not None and top_k > 0:
+        return TopK(top_k, temperature)
+    return Categorical(temperature)

@@ -7,7 +7,9 @@
     targets      how many steps a target error needs
     training     alphabets, masks, and the processes of a run
     mistakes     what else can be the request's fault
+    outputs      files that results go to
     sentences    numbers and advice, as people read them
+    pictures     bar charts made of letters
 
 The names themselves are in `unmask.names`. Nothing here knows click or Gradio.
 """

@@ -8,13 +8,14 @@ fast-dllm        a rule that was published under a name: its order and its size
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 from unmask import _check as check
 from unmask import order, size
 from unmask.calibrate import Calibration, measured_as
 from unmask.information.curve import Curve
-from unmask.names import ORDERS, SIZES, Need, sizes_that_need
+from unmask.names import ORDERS, RULES, SIZES, Need, sizes_that_need
 from unmask.schedule import Schedule
 
 Family = Callable[[int], size.Blind]
@@ -197,3 +198,36 @@ def described(schedule: Schedule) -> NamedSchedule:
     kind = type(schedule.size)
     name = next((name for name, entry in SIZES.items() if entry.kind is kind), kind.__name__.lower())
     return NamedSchedule(order_title(schedule.order), name, steps, schedule)
+
+
+def words_for(
+    rule: str | None, schedule: Path | None, order: str | None, size: str | None, steps: int | None
+) -> tuple[str, str]:
+    """The words for order and size, given what was said of a schedule; comb and even where nothing was."""
+    if rule is not None and (order or size or schedule):
+        raise check.InputError(
+            "", "A {rule} is an order and a size", remedy="Leave out {order}, {size} and {schedule}."
+        )
+    if schedule is not None and (order or size or steps is not None):
+        remedy = "Leave out {order}, {size} and {steps}."
+        raise check.InputError("", "A schedule file says order, sizes and steps", remedy=remedy)
+    if rule is not None:
+        order, size = RULES[rule].order, RULES[rule].size
+    if steps is not None and size is not None and ":" in size:
+        raise check.InputError("", f"Size '{size}' decides the number of steps itself", remedy="Leave out {steps}.")
+    if size in CURVE_SIZES:
+        advise = "unmask advise --calibration FILE --steps K --save schedule.json"
+        remedy = f"Run `{advise}`, and give {{schedule}} schedule.json."
+        raise check.InputError("", f"Size '{size}' is made for a measured model", remedy=remedy)
+    return order or "comb", size or "even"
+
+
+def check_sum(chosen: Schedule, file: Path, masked: int) -> None:
+    """Refuse sizes that were made for another number of tokens, before anything is run."""
+    if isinstance(chosen.size, size.Explicit) and (made := sum(chosen.size.values)) != masked:
+        raise check.InputError(
+            "schedule",
+            f"be for the {masked} tokens to fill",
+            detail=f"and '{file}' is for {made}",
+            remedy=f"Give the {{model}} it was made for, or {{length}} {made}.",
+        )

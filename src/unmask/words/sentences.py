@@ -167,3 +167,25 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
             f"{'is' if all_ - known == 1 else 'are'} missing. Give the calibrate command again to finish it."
         )
     return result
+
+
+def advice_record(found: Advice, length: int) -> dict[str, Any]:
+    """The same for programs."""
+
+    def cost(nats: float, needed: int | None, **more: Any) -> dict[str, Any]:
+        return {**more, "bits_per_token": bits(nats, length), "steps_for_target": needed}
+
+    name, plan = found.runner_up or (None, None)
+    return {
+        "reference": {"order": found.reference, "bits_per_token": bits(found.best, length)},
+        "steps": found.steps,
+        "order": found.order,
+        "sizes": found.plan.sizes.tolist(),
+        "nll": found.plan.nll / length,
+        "bits_per_token": bits(found.plan.nll, length),
+        "error": found.plan.error / length,
+        "above": bits(found.plan.nll - found.best, length),
+        "runner_up": None if plan is None else cost(plan.nll, found.runner_up_steps, order=name),
+        "even_random": None if found.even is None else cost(found.even, found.even_steps),
+        "schedule": found.plan.schedule.to_json(),
+    }

@@ -1,0 +1,105 @@
+"""Files that results go to: refused before any work if they cannot be written, complete or not at all."""
+
+import csv
+import importlib.util
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unmask import _check as check
+from unmask._atomic import replacing
+
+Row = dict[str, Any]
+
+
+def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> None:
+    """Refuse, before any work, a file that cannot be written, or whose ending is none of `kinds`, if there are any."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise check.InputError(option, "be a file", found=f"the folder '{path}'")
+    if not path.parent.is_dir():
+        raise check.InputError(option, "be in a folder that exists", detail=f"which '{path.parent}' does not")
+    if not os.access(path.parent, os.W_OK):
+        raise check.InputError(option, "be in a folder to write to", detail=f"which '{path.parent}' is not")
+    if kinds and path.suffix not in kinds:
+        *others, last = kinds
+        raise check.InputError(option, f"end in {', '.join(others)} or {last}", found=check.shown(str(path.name)))
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Path]:
+    """A temporary folder inside `folder`, whose files move into it together when the block ends well.
+
+    Otherwise nothing remains: neither the files nor folders that did not exist before.
+
+    Raises:
+        ValueError: if `folder` is something else or cannot be made or written to. This comes before any work.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stage = tempfile.TemporaryDirectory(prefix=".unmask-", dir=folder)
+    except FileExistsError:
+        raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
+    complete = False
+    try:
+        with stage as name:
+            yield Path(name)
+            for file in sorted(Path(name).iterdir()):
+                os.replace(file, folder / file.name)
+        complete = True
+    finally:
+        for place in [] if complete else missing:
+            place.rmdir()
+
+
+def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
+    """Refuse, before any work, a file that cannot be written, or whose name does not say which kind it is.
+
+    Arguments:
+        path: The file, or None.
+        kinds: Endings to choose from.
+    """
+    if path is None:
+        return
+    check_place("output", path, kinds)
+    if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise ModuleNotFoundError(
+            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
+        )
+
+
+def write_rows(rows: Sequence[Row], path: Path) -> None:
+    """Write rows of the same columns, in the way the file's ending says."""
+    with replacing(path) as temporary:
+        _WRITERS[path.suffix](rows, temporary)
+
+
+def _jsonl(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+
+
+def _parquet(rows: Sequence[Row], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+
+
+def _csv(rows: Sequence[Row], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(rows[0])
+        table.writerows(row.values() for row in rows)
+
+
+_WRITERS: dict[str, Callable[[Sequence[Row], Path], None]] = {".jsonl": _jsonl, ".parquet": _parquet, ".csv": _csv}
