@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from unmask.distribution.base import Distribution
 
 _SIZES_AT_ONCE = 1 << 23
-# Where a schedule that may have more steps than tokens is given up: by then log-linear sizes lose, in the whole sequence,
-# less than a hundredth of what one token can know of the others.
+# Where a schedule that may have more steps than tokens is given up: by then log-linear sizes lose in all less than a
+# hundredth of what one token can know of the others.
 _MOST_PER_TOKEN, _MOST_STEPS = 64, 1 << 17
 
 
