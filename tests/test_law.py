@@ -1,13 +1,24 @@
 """The enumerated law of the sampler against the fast formulas, and the two divergences."""
 
+import math
+from itertools import product
+
 import numpy as np
 import pytest
 
 from families import FAMILIES
+from reference import chi_square
 from unmask import size
 from unmask.distribution import LatentParity, Markov, Parity, Table
 from unmask.evaluate import expected_kl
-from unmask.evaluate.enumeration import objective, output_law, prediction_error, sampled_prediction_error
+from unmask.evaluate.enumeration import (
+    _visited_masks,
+    compositions,
+    objective,
+    output_law,
+    prediction_error,
+    sampled_prediction_error,
+)
 
 
 def random_table(seed, length=4, vocab=2, sparse=False):
@@ -113,6 +124,64 @@ def test_a_predictor_that_excludes_the_truth_has_infinite_error():
 def test_too_much_to_enumerate_is_refused():
     with pytest.raises(ValueError, match="small enough to enumerate, not 2\\^14 sequences"):
         output_law(lambda t, m: t, size.Even(7), np.full((2,) * 14, 2.0**-14))
+    for refused in (objective, prediction_error):
+        with pytest.raises(ValueError, match="'distribution' must be small enough to enumerate, not 2\\^40 sequences"):
+            refused(Parity(40).marginals, size.Even(7), Parity(40))
+        with pytest.raises(ValueError, match="small enough to enumerate, not 2\\^14 sequences"):
+            refused(Parity(14).marginals, size.Even(7), Parity(14))
+
+
+@pytest.mark.parametrize("steps", [5000, 10**9])
+def test_too_many_steps_are_refused_before_they_are_enumerated(steps):
+    """So many sizes would exhaust the stack, the memory or the patience of whoever counts them one by one."""
+    with pytest.raises(ValueError, match=f"'size' must be small enough to enumerate, not {steps} steps"):
+        output_law(Parity(4).marginals, size.LogLinear(steps), Table.of(Parity(4)).probabilities)
+
+
+def test_more_steps_than_tokens_are_enumerated_where_a_size_allows_them():
+    """1,100 steps, more than Python's stack is deep, for a single token; and none for sizes that need a token each."""
+    coin = Table([0.25, 0.75])
+    law = output_law(coin.marginals, size.LogLinear(1100), coin.probabilities)
+    np.testing.assert_allclose(law.output, [0.25, 0.75], rtol=1e-12)
+    with pytest.raises(ValueError, match="'steps' must be at most the length 1, not 2"):
+        output_law(coin.marginals, size.Even(2), coin.probabilities)
+
+
+def test_arguments_in_another_order_are_refused():
+    """Predictor, size, data."""
+    table = random_table(1)
+    for call in (objective, prediction_error):
+        with pytest.raises(ValueError, match="'size' must be a size that is drawn beforehand, not a Table"):
+            call(table.marginals, table, size.Even(2))
+        with pytest.raises(ValueError, match="'distribution' must be a distribution, not a ndarray"):
+            call(table.marginals, size.Even(2), table.probabilities)
+    with pytest.raises(ValueError, match="'size' must be a size that is drawn beforehand, not a Threshold"):
+        output_law(table.marginals, size.Threshold(), table.probabilities)
+
+
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_compositions_are_all_there_are_in_order(least):
+    for length in range(6):
+        for steps in range(1, 5):
+            expected = [sizes for sizes in product(range(least, length + 1), repeat=steps) if sum(sizes) == length]
+            assert list(compositions(length, steps, least=least)) == expected
+
+
+@pytest.mark.parametrize(
+    ("schedule", "length"),
+    [(size.Explicit([1, 1, 1]), 3), (size.Explicit([2, 1, 1]), 4), (size.TC(2), 4), (size.Ceil(3), 4)],
+)
+def test_masks_of_the_objective_have_their_law(schedule, length):
+    """P(M) = Σ_k E[|S_k|/L; M = S_k ∪ … ∪ S_K]: level n with `v_n / L`, every set of a level alike.
+
+    A chi-square test at failure probability 1e-6 for each schedule, fixed seed.
+    """
+    masks = _visited_masks(length, schedule, 20_000, np.random.default_rng(7))
+    codes = masks @ (1 << np.arange(length))
+    mass = schedule.batch_mass(length)
+    levels = [length - code.bit_count() for code in range(2**length)]
+    chances = [0.0 if n == length else mass[n] / length / math.comb(length, n) for n in levels]
+    assert chi_square(np.bincount(codes, minlength=2**length), chances) > 1e-6
 
 
 def test_a_predictor_of_the_wrong_shape_is_refused():

@@ -176,7 +176,7 @@ def markov_schedules(draw):
 
 
 @given(markov_schedules())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_systematic_sampling_dominates_random_markov_schedules(case):
     """The theorem on any chain over (k, N): equal cut probabilities, never a smaller overhang."""
     length, steps, law = case
