@@ -129,7 +129,7 @@ def test_the_choice_is_by_promises_not_by_measures():
 
 @pytest.mark.parametrize("length", range(1, 13))
 def test_lemma_5_is_a_statement_on_every_rank(length):
-    """On L' of L positions `r_i ≤ f_dtc(K, L') (L − L' + i)`, with equality at the first; hence for every distribution."""
+    """On L' of L positions `r_i ≤ f_dtc(K, L') (L − L' + i)`, with equality at the first: so for every distribution."""
     for masked in range(1, length + 1):
         for steps in range(1, masked + 1):
             scheme = size.dtc_scheme(masked, length)
@@ -175,12 +175,17 @@ def test_no_schedule_is_good_on_the_hard_curve(case):
 
 @pytest.mark.parametrize("length", [8, 64, 256, 2000])
 def test_the_lower_bound_is_below_the_minimax_factor_and_of_the_right_order(length):
-    """No schedule promises less than `lower_factor · TC`; it is at least 0.4 log(L/K)/K for log L ≤ K ≤ L/4."""
-    for steps in sorted({2, 3, 5, 8, length // 16, length // 8, length // 4, length // 2, length - 1} - {0, 1}):
+    """No schedule promises less than `lower_factor · TC`; it is at least log(L/3K)/(6K) for log L ≤ K ≤ L/12.
+
+    In numbers it is more: at least 0.4 log(L/K)/K for log L ≤ K ≤ L/4.
+    """
+    for steps in sorted({2, 3, 5, 8, *(length // part for part in (64, 16, 8, 4, 2)), length - 1} - {0, 1}):
         factor = bounds.lower_factor(length, steps)
         assert 0 <= factor <= size.Minimax(steps, gauge.tc).factor(length)
         if np.log(length) <= steps <= length / 4:
             assert factor >= 0.4 * np.log(length / steps) / steps
+        if np.log(length) <= steps <= length / 12:
+            assert factor >= np.log(length / (3 * steps)) / (6 * steps)
     assert bounds.lower_factor(length, 1) == 1
     assert bounds.lower_factor(length, length) == 0
 

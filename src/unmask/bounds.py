@@ -175,10 +175,8 @@ def hard_curve(length: int, rest: int) -> Curve:
 
         E KL ≥ TC − (K−1) (1 − (M/L)^{1/(K−1)}).
 
-    (Proof. With `R_k` tokens masked before step `k`, a step costs `(R_k − R_{k+1}) (1/M − 1/R_k)` while `R_k > M`.
-    Nothing is lost by a cut at exactly `M`, after which the last step costs nothing; so at most `K−1` steps count, and
-    they cost `(L−M)/M − Σ_k (1 − R_{k+1}/R_k)`. The entropy is `(L−M)/M − TC`, and by the inequality of the means
-    `Σ_k R_{k+1}/R_k ≥ (K−1) (M/L)^{1/(K−1)}`. Random sizes are a mean of fixed ones.)
+    (With `R_k` tokens masked before step `k`, its `K−1` steps down to `M` cost `(L−M)/M − Σ_k (1 − R_{k+1}/R_k)`; the
+    entropy is `(L−M)/M − TC`, and the rest is the inequality of the means. `docs/theory.md` has the proof.)
 
     Arguments:
         length: `L`.
@@ -193,10 +191,10 @@ def hard_curve(length: int, rest: int) -> Curve:
 def lower_factor(length: int, steps: int) -> float:
     """What no schedule can promise: for some distribution `E KL ≥ c · TC`, and there `TC ≤ DTC`, whatever the sizes.
 
-    The best that the bound of `hard_curve` gives over its parameter `M`. It is of the order `log(L/K) / K`, so that an
-    error `ε` takes of the order `(min(TC, DTC)/ε) log L` steps: the lower bound of Chen, Cong & Li for fixed sizes that
-    the paper quotes, with a number in place of an Ω. It holds for random sizes too. The best factor that any schedule
-    can promise is `unmask.size.Minimax(steps, gauge.tc).factor(length)`.
+    The best that the bound of `hard_curve` gives over its parameter `M`. It is at least `log(L/3K) / (6K)` for
+    `log L ≤ K ≤ L/12`, so that an error `ε` takes of the order `(min(TC, DTC)/ε) log L` steps: the lower bound of Chen,
+    Cong & Li for fixed sizes that the paper quotes, with a number in place of an Ω. It holds for random sizes too. The
+    best factor that any schedule can promise is `unmask.size.Minimax(steps, gauge.tc).factor(length)`.
 
     Example:
         >>> from unmask import gauge, size
