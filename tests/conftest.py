@@ -2,11 +2,17 @@
 
 numba too: when galois starts its threads, it sets the number of torch's as well, and the last digits of a sum depend on
 it.
+
+Property tests have no deadlines: the first example of many compiles a loop, and on a busy machine any of them waits.
 """
 
 import os
 
+from hypothesis import settings
+
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+settings.register_profile("unmask", deadline=None)
+settings.load_profile("unmask")
 
 try:
     import torch

@@ -1,5 +1,6 @@
 """The paper's schemes: the recursion, the conditional Poisson designs, and their equality."""
 
+import math
 from collections import Counter
 from fractions import Fraction
 from itertools import permutations
@@ -103,6 +104,81 @@ def test_the_paper_and_the_design_agree_on_every_composition(length):
         for sizes in compositions(length, steps):
             assert np.isclose(size.TC(steps).log_probability(sizes), np.log(float(tc_law[sizes])), atol=1e-12)
             assert np.isclose(size.DTC(steps).log_probability(sizes), np.log(float(dtc_law[sizes])), atol=1e-12)
+
+
+def symmetric(degree, numbers):
+    """The elementary symmetric polynomial, as a fraction; 0 for a degree below 0."""
+    if degree < 0:
+        return Fraction(0)
+    row = [Fraction(1)] + [Fraction(0)] * degree
+    for number in numbers:
+        row = [1 if d == 0 else row[d] + number * row[d - 1] for d in range(degree + 1)]
+    return Fraction(row[degree])
+
+
+def inverses(first, last):
+    return [Fraction(1, j) for j in range(first, last + 1)]
+
+
+def test_the_coefficient_of_pi_tc_is_the_chance_of_no_cut_before_the_last_token():
+    """f_tc(K, m) = e_{K−1}(1/2 … 1/(m−1)) / e_{K−1}(1, 1/2 … 1/(m−1)), in fractions, and the identity behind it."""
+    table = paper_tc(12, number=Fraction)
+    for m in range(2, 13):
+        for k in range(1, m + 1):
+            a, e = symmetric(k - 1, inverses(2, m - 1)), symmetric(k - 1, inverses(1, m - 1))
+            assert table[k, m] == a / e
+            if m > 2:
+                before = symmetric(k - 1, inverses(1, m - 2)), symmetric(k - 1, inverses(2, m - 2))
+                assert (m - 1) * a == before[0] + (m - 2) * before[1]
+
+
+@pytest.mark.parametrize("length", range(2, 10))
+def test_pi_tc_is_an_equaliser_in_fractions(length):
+    """r_i = f_tc(K, L) (L−i) for every rank and every number of steps, by enumeration of the design."""
+    coefficients = paper_tc(length, number=Fraction)
+    for steps in range(1, length + 1):
+        law = cut_design_law([Fraction(1, length - j) for j in range(1, length)], steps)
+        overhang = exact_overhang(law, length)
+        assert overhang == [coefficients[steps, length] * (length - i) for i in range(1, length)]
+
+
+def exact_overhang(law, length):
+    overhang = [Fraction(0)] * (length - 1)
+    for sizes, chance in law.items():
+        end = 0
+        for size_ in sizes:
+            for rank in range(end + 1, min(end + size_, length - 1) + 1):
+                overhang[rank - 1] += chance * (end + size_ - rank)
+            end += size_
+    return overhang
+
+
+@pytest.mark.parametrize("length", range(2, 10))
+def test_the_coefficient_of_pi_dtc_is_the_overhang_of_the_next_token(length):
+    """f_dtc(K, L') = R_K(a)/(a+1) with a = L − L' tokens revealed; with a = 0 it is r_1. In fractions."""
+    coefficients = paper_dtc(length, number=Fraction)
+    for masked in range(2, length + 1):
+        revealed = length - masked
+        for steps in range(1, masked + 1):
+            law = cut_design_law(inverses(revealed + 1, length - 1), steps)
+            assert coefficients[steps, masked] == exact_overhang(law, masked)[0] / (revealed + 1)
+
+
+@pytest.mark.parametrize("length", range(2, 10))
+def test_the_closed_forms_of_pi_dtc_in_fractions(length):
+    """E[s_k] = Σ_t C(k−1+t, t) e_{K−1+t}/e_{K−1} and r_i = i Σ_{l≥i} L/(l(l+1)) G(l); r_i/i never grows."""
+    for steps in range(1, length + 1):
+        law = cut_design_law(inverses(1, length - 1), steps)
+        e = [symmetric(c, inverses(1, length - 1)) for c in range(length)]
+        for k in range(1, steps + 1):
+            mean = sum(math.comb(k - 1 + t, t) * e[steps - 1 + t] for t in range(length - steps + 1)) / e[steps - 1]
+            assert sum(chance * sizes[k - 1] for sizes, chance in law.items()) == mean
+        none = [symmetric(steps - 1, inverses(1, l - 1)) / e[steps - 1] for l in range(1, length)]
+        terms = [Fraction(length, l * (l + 1)) * none[l - 1] for l in range(1, length)]
+        expected = [i * sum(terms[i - 1 :]) for i in range(1, length)]
+        overhang = exact_overhang(law, length)
+        assert overhang == expected
+        assert all(overhang[i] / (i + 1) <= overhang[i - 1] / i for i in range(1, length - 1))
 
 
 def test_batches_of_pi_tc_are_the_cycles_of_a_random_permutation():

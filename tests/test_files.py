@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         read_curve(tmp_path / "picture")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(values=st.lists(st.floats(0, 10), min_size=1, max_size=20))
 def test_a_curve_made_monotone_keeps_its_sum_and_changes_by_what_it_says(tmp_path_factory, values):
     """Isotonic regression replaces runs by their means; a curve that does not increase is left alone."""

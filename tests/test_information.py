@@ -39,7 +39,7 @@ def _dit(joint: np.ndarray) -> dit.Distribution:
     return dit.Distribution(outcomes, joint.ravel().tolist(), trim=False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(joints())
 def test_measures_agree_with_dit(joint):
     other = _dit(joint)
@@ -50,7 +50,7 @@ def test_measures_agree_with_dit(joint):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(joints(), st.data())
 def test_conditional_measures_agree_with_dit(joint, data):
     position = st.integers(0, joint.ndim - 1)

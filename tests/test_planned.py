@@ -61,6 +61,11 @@ def test_chen_schedules_use_exactly_the_steps_they_are_given():
             assert size.ChenDTC(steps).sizes(length).tolist() == sizes[::-1].tolist()
 
 
+def test_the_zeta_of_chen_cong_and_li():
+    """ζ = 1 + ⌈TC/ε⌉."""
+    assert [size.chen_zeta(tc, 0.5) for tc in (0.0, 0.4, 0.5, 0.6, 10.0)] == [1, 2, 2, 3, 21]
+
+
 def test_chen_schedule_for_a_target_keeps_its_promise_on_mds_codes():
     """With ζ = 1 + ⌈TC/ε⌉ the expected KL on a code of that TC is at most ε."""
     length, target = 200, 0.5

@@ -5,8 +5,11 @@ import pytest
 
 from families import FAMILIES
 from reference import law_moments
-from unmask import size
+from unmask import gauge, paper, size
+from unmask.distribution import Parity
+from unmask.evaluate import sampled_kl, sampled_prediction_error
 from unmask.evaluate.enumeration import compositions
+from unmask.information.curve import Curve
 
 CASES = [(1, 1), (2, 1), (2, 2), (5, 2), (6, 3), (7, 7), (8, 5), (9, 1)]
 
@@ -17,6 +20,91 @@ def test_every_public_schedule_is_listed_here():
     abstract = {size.Blind, size.Planned, size.Systematic}
     one_length_only = {size.Explicit, size.Optimal, size.OptimalTable, size.SquareRoot}
     assert final - abstract - one_length_only == {type(family(2)) for family in FAMILIES}
+
+
+def test_every_size_is_one_of_two_kinds_and_abstract_or_final():
+    public = {getattr(size, name) for name in size.__all__}
+    sizes = {c for c in public if isinstance(c, type) and issubclass(c, size.Size)}
+    abstract = {size.Size, size.Blind, size.Planned, size.Systematic, size.Reactive}
+    assert abstract < sizes
+    for kind in sizes - {size.Size}:
+        assert issubclass(kind, size.Blind) != issubclass(kind, size.Reactive)
+        assert getattr(kind, "__final__", False) != (kind in abstract), kind
+
+
+CURVE, TABLE = Curve([3.0, 2.0, 1.5, 1.0]), np.arange(16.0).reshape(4, 4)
+ONE_LENGTH = [size.Explicit([1, 3]), size.Optimal(2, CURVE), size.OptimalTable(2, TABLE), size.SquareRoot(2, CURVE)]
+
+
+@pytest.mark.parametrize("schedule", [*(family(2) for family in FAMILIES), *ONE_LENGTH], ids=repr)
+def test_randomness_is_a_generator_or_a_seed(schedule):
+    wanted = schedule.draw(4, rng=np.random.default_rng(7), count=3)
+    np.testing.assert_array_equal(schedule.draw(4, rng=7, count=3), wanted)
+    np.testing.assert_array_equal(schedule.draw(4, rng=np.int64(7), count=3), wanted)
+    for wrong in (np.random, None, 0.5, True, "seed", np.random.RandomState(0)):
+        with pytest.raises(ValueError, match="Argument 'rng' must be a numpy generator or a seed, not "):
+            schedule.draw(4, rng=wrong)
+    for wrong in (-1, 2**64):
+        with pytest.raises(ValueError, match="Argument 'rng' must be at "):
+            schedule.draw(4, rng=wrong)
+
+
+DRAWS = {
+    "table": lambda rng: size.tc_scheme(9).table(3).draw(rng=rng, count=5),
+    "design": lambda rng: size.ConditionalPoisson(np.zeros(7), 3).draw(rng, 5),
+    "stratified": lambda rng: size.Offset(3).draw_stratified(9, rng=rng, count=5),
+    "sampled_kl": lambda rng: sampled_kl(size.TC(2), [Parity(4).curve()], 20, rng=rng),
+    "sampled_prediction_error": lambda rng: sampled_prediction_error(
+        lambda tokens, masked: np.full((*tokens.shape, 2), 0.5), size.TC(2), Parity(4), 20, rng=rng
+    ),
+    "figure1": lambda rng: paper.figure1(2, rng=rng),
+    "figure2": lambda rng: paper.figure2(2, rng=rng),
+    "figure3": lambda rng: paper.figure3(2, rng=rng),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=list(DRAWS))
+def test_whatever_draws_takes_a_generator_or_a_seed(draw):
+    np.testing.assert_equal(draw(3), draw(np.random.default_rng(3)))
+    for wrong in (np.random, None, "seed"):
+        with pytest.raises(ValueError, match="Argument 'rng' must be a numpy generator or a seed, not "):
+            draw(wrong)
+
+
+def test_many_draws_from_a_seed_differ():
+    """A seed stands for one generator, also where the draws are made in several parts."""
+    sizes = size.tc_scheme(40).table(5).draw(rng=0, count=600)
+    assert not np.array_equal(sizes[:256], sizes[256:512])
+    assert len(np.unique(sizes, axis=0)) > 300
+
+
+def test_sizes_are_equal_if_they_are_made_of_the_same():
+    same = [
+        *((family(3), family(3)) for family in FAMILIES),
+        (size.Explicit([1, 2]), size.Explicit(np.array([1, 2]))),
+        (size.Optimal(2, CURVE), size.Optimal(2, Curve(CURVE.loss.copy()))),
+        (size.OptimalTable(2, TABLE), size.OptimalTable(2, TABLE.tolist())),
+        (size.OptimalTable(2, TABLE), size.OptimalTable(2, np.triu(TABLE) - np.tril(np.full((4, 4), np.nan), -1))),
+        (size.OptimalTable(1, [[0.0]]), size.OptimalTable(1, [[-0.0]])),
+        (size.Minimax(2, gauge.Vector([1, 2])), size.Minimax(2, gauge.Vector([1.0, 2.0]))),
+        (size.tc_scheme(4), size.tc_scheme(4)),
+        (size.dtc_scheme(4, 6), size.dtc_scheme(4, 6)),
+    ]
+    for first, second in same:
+        assert first == second, first
+        assert hash(first) == hash(second), first
+    different = [
+        *((family(3), family(4)) for family in FAMILIES),
+        (size.OptimalTable(2, TABLE), size.OptimalTable(2, 2 * TABLE)),
+        (size.OptimalTable(2, TABLE), size.OptimalTable(3, TABLE)),
+        (size.OptimalTable(2, TABLE), size.Optimal(2, CURVE)),
+        (size.tc_scheme(4), size.tc_scheme(5)),
+        (size.tc_scheme(4), size.dtc_scheme(4)),
+        (size.dtc_scheme(4), size.dtc_scheme(4, 5)),
+        (size.tc_scheme(4), 4),
+    ]
+    for first, second in different:
+        assert first != second, first
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -86,11 +174,22 @@ def test_even_sizes_can_lose_by_an_extra_step():
     assert size.Even(3).overhang(5)[2] > size.Even(2).overhang(5)[2]
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if f is not size.LogLinear])
+@pytest.mark.parametrize("family", [f for f in FAMILIES if not f(1).may_exceed])
 @pytest.mark.parametrize("steps", [5, 17])
 def test_more_steps_than_tokens_are_refused(family, steps):
     with pytest.raises(ValueError, match=f"Argument 'steps' must be at most the length 4, not {steps}"):
         family(steps).mean_sizes(4)
+    assert family(steps).fitted(4) == family(4)
+    for number in ("coefficient", "factor"):
+        if hasattr(family(steps), number):
+            with pytest.raises(ValueError, match=f"Argument 'steps' must be at most the length 1, not {steps}"):
+                getattr(family(steps), number)(1)
+
+
+def test_log_linear_sizes_alone_may_have_more_steps_than_tokens():
+    assert [family for family in FAMILIES if family(1).may_exceed] == [size.LogLinear]
+    assert size.LogLinear(17).fitted(4) == size.LogLinear(17)
+    assert size.LogLinear(17).draw(4, rng=0).shape == (1, 17)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -49,7 +49,7 @@ def test_training_converges_to_the_true_conditional_marginals(masks):
     for steps in (10, 500):
         recipe = Recipe(steps=steps, batch=256, rate=5e-3, warmup=10, decay=0.0, average=0.98)
         model, _ = train(TINY, Samples(chain), recipe, masks=masks)
-        errors.append(prediction_error(as_predictor(model), table, size.Even(3)))
+        errors.append(prediction_error(as_predictor(model), size.Even(3), table))
     assert errors[1] < 0.01
     assert errors[1] < 0.1 * errors[0]
 

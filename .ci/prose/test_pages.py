@@ -42,6 +42,15 @@ def test_every_test_named_in_the_table_of_samplers_exists():
         assert f"def {name}(" in tests
 
 
+def test_every_test_named_on_the_page_of_theory_exists():
+    page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert len(named) >= 20
+    for name in named:
+        assert f"def {name}(" in tests, name
+
+
 @pytest.mark.parametrize("page", ALL)
 def test_links_between_pages_lead_somewhere(page):
     path = ROOT / page

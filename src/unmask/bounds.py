@@ -1,8 +1,12 @@
 """The theorems as numbers: what is promised before anything is computed.
 
     Theorem 1    π_tc     E KL ≤ (H_{L−K+1} − 1) / (K + H_{L−K+1} − 2) · TC  + ε_pred        2 ≤ K ≤ L
+    its rate     π_tc     E KL ≤ log L / K · TC  + ε_pred                                    K ≤ L − 7
     Theorem 2    π_dtc    E KL ≤ H_{L−1} / (K − H_{L−1}) · DTC  + ε_pred                     H_{L−1} < K ≤ L
+    its rate     π_dtc    E KL ≤ (log(L−1) + 1) / (K − log(L−1) − 1) · DTC  + ε_pred         log(L−1) + 1 < K ≤ L
+    Lemma 5      π_dtc    the same for a part of the positions, given the rest, by TC and DTC of that part
     Li & Cai     fixed    E KL ≤ (2^⌈log₂ s_max⌉ − 1) / L · Σ I(X_i; X_−i)  + ε_pred
+    below        any      E KL ≥ c · TC on some distribution, c of the order log(L/K) / K
 
 `H_n = 1 + 1/2 + … + 1/n`. The factors of the two theorems bound the exact coefficients `f_tc(K, L)` and `f_dtc(K, L)`
 of `unmask.size.TC` and `unmask.size.DTC`; where an exact number is wanted, use those. Arguments outside a theorem's
@@ -11,16 +15,20 @@ domain are refused: a bound that does not hold is not a large bound.
 References:
     Zhao & Cai, Adaptation to intrinsic dependence in diffusion language models, 2026.
     Li & Cai, Breaking AR's sampling bottleneck: provable acceleration via diffusion language models, 2025.
+    Chen, Cong & Li, Optimal inference schedules for masked diffusion models, 2025 (the lower bound).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
-from scipy.special import digamma
 
 from unmask import _check as check
+from unmask.information.curve import Curve
 from unmask.size.dependence import DTC, TC
+from unmask.size.recursion import dtc_scheme
 
 
 def harmonic(n: int) -> float:
@@ -33,7 +41,8 @@ def harmonic(n: int) -> float:
     n = check.integer("n", n, least=0)
     if n < 128:
         return float(np.sum(1.0 / np.arange(1, n + 1)))
-    return float(digamma(float(n) + 1.0) + np.euler_gamma)
+    # Euler and Maclaurin; what is left out, below 1/(252 n^6), is less than rounding from here on.
+    return math.log(n) + np.euler_gamma + 1 / (2 * n) - 1 / (12 * n**2) + 1 / (120 * n**4)
 
 
 def tc_factor(length: int, steps: int) -> float:
@@ -65,6 +74,42 @@ def dtc_factor(length: int, steps: int) -> float:
     return h / (steps - h)
 
 
+def tc_rate(length: int, steps: int) -> float:
+    """`log L / K`, the paper's simplified factor of TC, which bounds that of Theorem 1 for `K ≤ L − 7`.
+
+    Example:
+        >>> round(tc_rate(2000, 500), 6)
+        0.015202
+    """
+    steps, length = check.steps_and_length(steps, length)
+    if steps > length - 7:
+        raise check.InputError(
+            "",
+            f"The rate log L / K holds for at most L - 7 = {length - 7} steps at length {length}, not for {steps}",
+            remedy="Take the factor of Theorem 1, unmask.bounds.tc_factor.",
+        )
+    return math.log(length) / steps
+
+
+def dtc_rate(length: int, steps: int) -> float:
+    """`(log(L−1) + 1) / (K − log(L−1) − 1)`, which bounds the factor of Theorem 2 for `log(L−1) + 1 < K ≤ L`.
+
+    Example:
+        >>> round(dtc_rate(2000, 500), 6)
+        0.017502
+    """
+    length = check.integer("length", length, least=2)
+    steps, length = check.steps_and_length(steps, length)
+    h = math.log(length - 1) + 1
+    if steps <= h:
+        raise check.InputError(
+            "",
+            f"The rate holds for more than log(L-1) + 1 = {h:.4g} steps at length {length}, not for {steps}",
+            remedy="Take more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
+        )
+    return h / (steps - h)
+
+
 def dtc_coefficient_bound(length: int, steps: int, masked: int | None = None) -> float:
     """Lemma 6: `f_dtc(K, L') ≤ m / (L − m)`, `m = min{L'−K, (L/K)(H_{L−1} − H_{L−L'})}`, `2 ≤ K ≤ L' ≤ L`.
 
@@ -90,6 +135,81 @@ def theorem_2(length: int, steps: int, dtc: float, prediction_error: float = 0.0
     """Bound on the expected KL of `π_dtc`, in nats."""
     dtc = check.real("dtc", dtc, least=0.0)
     return dtc_factor(length, steps) * dtc + check.real("prediction_error", prediction_error, least=0.0)
+
+
+def lemma_5(length: int, steps: int, masked: int, tc: float, dtc: float) -> float:
+    """Bound on the expected KL of `π_dtc(K, I)` on a part `I` of the positions, given the tokens at the others.
+
+        E KL ≤ f_dtc(K, L') · [ (L−L')/L' · TC + L/L' · DTC ],        L' = |I|
+
+    with TC and DTC those of the tokens in `I` given the rest, and the exact coefficient. In terms of the drops of that
+    conditional law the bracket is `Σ_i d_i (L − L' + i)`: each rank counts from the beginning of the whole sequence.
+
+    Arguments:
+        length: `L`, the whole length.
+        steps: `K`.
+        masked: `L'`, the number of masked tokens.
+        tc: Their total correlation given the revealed ones, in nats.
+        dtc: Their dual total correlation given the revealed ones.
+
+    Returns:
+        The bound in nats.
+
+    Example:
+        >>> lemma_5(10, 2, 10, 1.0, 1.0) == DTC(2).coefficient(10)  # all of the positions: Theorem 2 without TC
+        True
+    """
+    length = check.integer("length", length, least=1)
+    masked = check.integer("masked", masked, least=1, most=length)
+    steps, masked = check.steps_and_length(steps, masked)
+    tc, dtc = check.real("tc", tc, least=0.0), check.real("dtc", dtc, least=0.0)
+    coefficient = DTC(steps).coefficient(length) if masked == length else dtc_scheme(masked, length).coefficient(steps)
+    return coefficient * ((length - masked) / masked * tc + length / masked * dtc)
+
+
+def hard_curve(length: int, rest: int) -> Curve:
+    """A loss curve on which no schedule can be good, `ℓ = 1/M − 1/R` while `R > M` tokens are masked, then 0.
+
+    Its drops `1/(R(R−1))` are rational, so that a tuple of independent MDS codes has them, up to a common factor. Its
+    measures are `TC = H_L − H_M` and `DTC = L/M − 1 − TC`, and every schedule of `K ≥ 2` steps errs by at least
+
+        E KL ≥ TC − (K−1) (1 − (M/L)^{1/(K−1)}).
+
+    (With `R_k` tokens masked before step `k`, its `K−1` steps down to `M` cost `(L−M)/M − Σ_k (1 − R_{k+1}/R_k)`; the
+    entropy is `(L−M)/M − TC`, and the rest is the inequality of the means. `docs/theory.md` has the proof.)
+
+    Arguments:
+        length: `L`.
+        rest: `M`, from 1 to `L − 1`: how many tokens are determined by the others.
+    """
+    length = check.integer("length", length, least=2)
+    rest = check.integer("rest", rest, least=1, most=length - 1)
+    left = length - np.arange(length)
+    return Curve(np.maximum(1 / rest - 1 / left, 0.0))
+
+
+def lower_factor(length: int, steps: int) -> float:
+    """What no schedule can promise: for some distribution `E KL ≥ c · TC`, and there `TC ≤ DTC`, whatever the sizes.
+
+    The best that the bound of `hard_curve` gives over its parameter `M`. It is at least `log(L/3K) / (6K)` for
+    `log L ≤ K ≤ L/12`, so that an error `ε` takes of the order `(min(TC, DTC)/ε) log L` steps: the lower bound of Chen,
+    Cong & Li for fixed sizes that the paper quotes, with a number in place of an Ω. It holds for random sizes too. The
+    best factor that any schedule can promise is `unmask.size.Minimax(steps, gauge.tc).factor(length)`.
+
+    Example:
+        >>> from unmask import gauge, size
+        >>> round(lower_factor(2000, 50), 4), round(size.Minimax(50, gauge.tc).factor(2000), 4)
+        (0.0438, 0.0536)
+    """
+    steps, length = check.steps_and_length(steps, length)
+    if steps in (1, length):
+        return float(steps < length)  # one step costs TC itself
+    rest = np.arange(1, length)
+    harmonics = np.cumsum(1 / np.arange(1.0, length + 1))
+    tc = harmonics[-1] - harmonics[:-1]
+    spared = -(steps - 1) * np.expm1(np.log(rest / length) / (steps - 1))
+    counts = length / rest - 1 >= 2 * tc  # DTC ≥ TC
+    return float(np.max(1 - spared[counts] / tc[counts], initial=0.0))
 
 
 def li_cai(length: int, largest: int, information_sum: float, prediction_error: float = 0.0) -> float:
@@ -128,20 +248,43 @@ def steps_for_dtc(length: int, dtc: float, target: float) -> int:
 
 
 def complexity_tc(length: int, tc: float, target: float) -> float:
-    """The paper's simplified iteration complexity of `π_tc`: `(TC/ε) log L`."""
+    """The paper's simplified iteration complexity of `π_tc`: `(TC/ε) log L` steps suffice for an error of `ε`.
+
+    It comes from the rate `TC log L / K`, which holds for `K ≤ L − 7`. Where the formula gives more than that, the
+    answer is `L`: as many steps as tokens make no error.
+
+    Example:
+        >>> round(complexity_tc(2000, 5.0, 0.1), 1), complexity_tc(128, 80.0, 0.1)
+        (380.0, 128.0)
+    """
+    length = check.integer("length", length, least=1)
     tc, target = check.real("tc", tc, least=0.0), check.real("target", target, above=0.0)
-    return tc / target * math.log(check.integer("length", length, least=1))
+    steps = tc / target * math.log(length)
+    return steps if steps <= length - 7 else float(length)
 
 
 def complexity_dtc(length: int, dtc: float, target: float) -> float:
-    """The paper's simplified iteration complexity of `π_dtc`: `(DTC/ε + 1)(log(L−1) + 1)`."""
+    """The paper's simplified iteration complexity of `π_dtc`: `(DTC/ε + 1)(log(L−1) + 1)`, and never more than `L`.
+
+    Example:
+        >>> round(complexity_dtc(2000, 1.0, 0.1), 1), complexity_dtc(128, 80.0, 0.1)
+        (94.6, 128.0)
+    """
+    length = check.integer("length", length, least=2)
     dtc, target = check.real("dtc", dtc, least=0.0), check.real("target", target, above=0.0)
-    return (dtc / target + 1) * (math.log(check.integer("length", length, least=2) - 1) + 1)
+    return min((dtc / target + 1) * (math.log(length - 1) + 1), float(length))
 
 
+@final
 @dataclass(frozen=True)
 class Choice:
-    """Which of the paper's schemes promises the smaller error, and what each promises (exact coefficients)."""
+    """Which of the paper's schemes promises the smaller error, and what each promises (exact coefficients).
+
+    Attributes:
+        size: The scheme.
+        tc_error: `f_tc · TC`.
+        dtc_error: `f_dtc · DTC`.
+    """
 
     size: TC | DTC
     tc_error: float
@@ -156,7 +299,7 @@ def choose(length: int, steps: int, tc: float, dtc: float) -> Choice:
     return Choice(TC(steps) if tc_error <= dtc_error else DTC(steps), tc_error, dtc_error)
 
 
-def _fewest(length, first, bound, target) -> int:
+def _fewest(length: int, first: int, bound: Callable[[int], float], target: float) -> int:
     target = check.real("target", target, least=0.0)
     low, high = first - 1, check.integer("length", length, least=1)
     while high - low > 1:

@@ -15,6 +15,7 @@ measure `Σ d_i g_i`:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,9 +46,18 @@ def total(length: int) -> NDArray[np.float64]:
     return np.full(dtc(length).size, float(length))
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A gauge of your own: positive numbers `g_1 … g_{L−1}` for one length."""
+    """A gauge of your own: positive numbers `g_1 … g_{L−1}` for one length.
+
+    Arguments:
+        values: The numbers.
+
+    Example:
+        >>> Vector([1, 2, 2])(4)
+        array([1., 2., 2.])
+    """
 
     values: NDArray[np.float64]
 

@@ -17,6 +17,7 @@ References:
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,9 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import bounds, evaluate, size
 from unmask.distribution import ReedSolomon
-from unmask.evaluate import Estimate
+from unmask.evaluate.exact import Estimate
 from unmask.information.curve import Curve
+from unmask.size.base import Randomness
 
 LENGTH = 2000
 ALPHABET = 2048
@@ -39,6 +41,7 @@ RANKS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
 Progress = Callable[[float], None]
 
 
+@final
 @dataclass(frozen=True)
 class Point:
     """One abscissa of a panel.
@@ -49,7 +52,8 @@ class Point:
         dimension: Dimension of the code; None where no code is involved.
         exact: The exact value for the paper's scheme.
         bound: The theorem's bound; None where there is none.
-        ceil, offset: The same quantity for the two baselines.
+        ceil: The same quantity for the paper's fixed sizes `⌈L/K⌉`.
+        offset: The same quantity for equal sizes at a random phase.
         estimate: The Monte-Carlo estimate; None where the exact curve is drawn more finely than it is sampled.
     """
 
@@ -70,9 +74,18 @@ class Point:
         return (self.estimate.mean - self.exact) / self.estimate.standard_error
 
 
+@final
 @dataclass(frozen=True)
 class Panel:
-    """One half of a figure: the scheme ('tc' or 'dtc'), what the abscissa and ordinate are, and the points."""
+    """One half of a figure.
+
+    Attributes:
+        name: 'a' or 'b'.
+        scheme: 'tc' or 'dtc'.
+        axis: What the abscissa is.
+        quantity: What the ordinate is.
+        points: The points, from left to right.
+    """
 
     name: str
     scheme: str
@@ -81,9 +94,15 @@ class Panel:
     points: tuple[Point, ...]
 
 
+@final
 @dataclass(frozen=True)
 class Figure:
-    """The numbers of one figure."""
+    """The numbers of one figure.
+
+    Attributes:
+        name: 'figure1', 'figure2' or 'figure3'.
+        panels: Its halves.
+    """
 
     name: str
     panels: tuple[Panel, ...]
@@ -100,19 +119,20 @@ class Figure:
         return max((abs(z) for z in self.deviations), default=0.0)
 
 
-def figure1(draws: int, *, rng: np.random.Generator, progress: Progress = lambda share: None) -> Figure:
+def figure1(draws: int, *, rng: Randomness, progress: Progress = lambda share: None) -> Figure:
     """Mean size of each step of both schemes.
 
     Arguments:
         draws: Monte-Carlo draws per panel, at least 2.
-        rng: Source of randomness.
+        rng: A numpy generator, or a seed.
         progress: Called with the share of the work done since the last call.
     """
     draws = check.integer("draws", draws, least=2)
     ceil, offset = (make(SIZES_STEPS).mean_sizes(LENGTH) for make in (size.Ceil, size.Offset))
-    panels = []
+    panels: list[Panel] = []
+    streams = check.generator("rng", rng).spawn(2)
     for name, scheme, schedule, stream in zip(
-        "ab", ("tc", "dtc"), (size.TC(SIZES_STEPS), size.DTC(SIZES_STEPS)), rng.spawn(2), strict=True
+        "ab", ("tc", "dtc"), (size.TC(SIZES_STEPS), size.DTC(SIZES_STEPS)), streams, strict=True
     ):
         exact = schedule.mean_sizes(LENGTH)
         estimates = _sampled_sizes(schedule, draws, stream, lambda done: progress(0.5 * done / draws))
@@ -124,18 +144,19 @@ def figure1(draws: int, *, rng: np.random.Generator, progress: Progress = lambda
     return Figure("figure1", tuple(panels))
 
 
-def figure2(draws: int, *, rng: np.random.Generator, progress: Progress = lambda share: None) -> Figure:
+def figure2(draws: int, *, rng: Randomness, progress: Progress = lambda share: None) -> Figure:
     """Expected KL of `π_tc` on codes of low TC, against the number of steps and against TC; arguments as above."""
     scheme = _Scheme("tc", size.TC, lambda rank: LENGTH - rank, _total, bounds.theorem_1)
     return _errors("figure2", scheme, draws, rng, progress)
 
 
-def figure3(draws: int, *, rng: np.random.Generator, progress: Progress = lambda share: None) -> Figure:
+def figure3(draws: int, *, rng: Randomness, progress: Progress = lambda share: None) -> Figure:
     """Expected KL of `π_dtc` on codes of low DTC, against the number of steps and against DTC; arguments as above."""
     scheme = _Scheme("dtc", size.DTC, lambda rank: rank, _dual, bounds.theorem_2)
     return _errors("figure3", scheme, draws, rng, progress)
 
 
+@final
 @dataclass(frozen=True)
 class _Scheme:
     """What differs between Figures 2 and 3: the schedule, the codes it is made for, the measure and its theorem."""
@@ -166,15 +187,15 @@ def _dual(curve: Curve) -> float:
     return curve.dual_total_correlation
 
 
-def _errors(name: str, scheme: _Scheme, draws: int, rng: np.random.Generator, progress: Progress) -> Figure:
+def _errors(name: str, scheme: _Scheme, draws: int, rng: Randomness, progress: Progress) -> Figure:
     draws = check.integer("draws", draws, least=2)
     # A draw costs one unit per step and some for the tokens, whatever the number of steps.
     cost = {steps: steps + 200 for steps in SAMPLED_STEPS}
     sweep_cost = cost[SWEEP_STEPS] + 10 * len(RANKS)
     total = draws * (sum(cost.values()) + sweep_cost)
-    streams = rng.spawn(len(SAMPLED_STEPS) + 1)
+    streams = check.generator("rng", rng).spawn(len(SAMPLED_STEPS) + 1)
 
-    sampled = {}
+    sampled: dict[int, Estimate] = {}
     for steps, stream in zip(SAMPLED_STEPS, streams[:-1], strict=True):
 
         def advance(done: int, each: int = cost[steps]) -> None:

@@ -25,10 +25,11 @@ Level `n = L − |M|` is visited with probability `v_n / L`, with `v` the schedu
 given its size; so both quantities are finite sums for a distribution small enough to enumerate.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
-from math import lgamma
+from itertools import combinations, combinations_with_replacement, pairwise
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,16 +37,19 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask.distribution.base import Distribution
 from unmask.distribution.table import Table
-from unmask.evaluate.exact import Estimate
+from unmask.evaluate.exact import Estimate, require_blind
 from unmask.information.measures import kl
-from unmask.size.base import Blind
+from unmask.size.base import Blind, Randomness
 
 # A predictor maps `(tokens, masked)`, both `(batch, length)`, to probabilities `(batch, length, vocab)`.
 Predictor = Callable[[NDArray[np.int64], NDArray[np.bool_]], NDArray[np.float64]]
 
-_WORK = 1 << 28
+# Numbers to be computed in all. However few sequences there are, going through one split of the positions takes as long
+# as some hundred numbers.
+_WORK, _SPLIT = 1 << 28, 1 << 8
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Law:
     """What a sampler generates, and how far that is from a target.
@@ -70,33 +74,39 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
         target: The joint distribution to compare with, an array of shape `(vocab,) * length`.
 
     Raises:
-        ValueError: if there is too much to enumerate.
+        InputError: if there is too much to enumerate, which is found out before anything is enumerated.
+
+    Example:
+        >>> from unmask import size
+        >>> from unmask.distribution import Parity, Table
+        >>> law = output_law(Parity(2).marginals, size.Even(1), Table.of(Parity(2)).probabilities)
+        >>> law.output.tolist(), round(law.expected_kl, 4)  # two equal bits, drawn as if they were independent
+        ([[0.25, 0.25], [0.25, 0.25]], 0.6931)
     """
+    require_blind(size)
     joint = check.numbers("target", target)
     if joint.ndim == 0 or len(set(joint.shape)) > 1:
         raise check.InputError("target", "have one axis of equal size per token", found=f"the shape {joint.shape}")
     check.probabilities("target", joint.ravel())
     length, vocab = joint.ndim, joint.shape[0]
+    _check_small("target", length, vocab)
+    each = max(joint.size, _SPLIT)
+    if each * _how_many(length, size) > _WORK:
+        raise _too_much("size", f"{size.steps} steps")
     plans = [
         (sizes, size.log_probability(sizes))
         for sizes in compositions(length, size.steps, least=0 if size.may_skip else 1)
     ]
     plans = [(sizes, chance) for sizes, chance in plans if chance > -np.inf]
-    work = joint.size * sum(np.exp(_log_orderings(sizes)) for sizes, _ in plans)
-    if work > _WORK or joint.size * 2**length * length > _WORK:
-        raise check.InputError(
-            "target",
-            "be small enough to enumerate",
-            found=f"{vocab}^{length} sequences",
-            remedy="Use unmask.evaluate for exact errors of larger distributions.",
-        )
+    if each * sum(math.exp(_log_orderings(sizes)) for sizes, _ in plans) > _WORK:
+        raise _too_much("target", f"{vocab}^{length} sequences")
     tokens = np.indices(joint.shape).reshape(length, -1).T
     chances = revealed_chances(predictor, tokens, vocab)
     p = joint.ravel()
     output, expected = np.zeros(p.size), 0.0
     for sizes, chance in plans:
-        weight = np.exp(chance - _log_orderings(sizes))
-        for sets in partitions(range(length), sizes):
+        weight = math.exp(chance - _log_orderings(sizes))
+        for sets in partitions(range(length), tuple(count for count in sizes if count)):
             law, revealed = np.ones(p.size), 0
             for batch in sets:
                 for position in batch:
@@ -107,10 +117,22 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
     return Law(output.reshape(joint.shape), expected, kl(p, output))
 
 
-def objective(predictor: Predictor, distribution: Distribution, size: Blind) -> float:
-    """`J(p̂)` by enumeration of all sequences and all revealed sets, in nats (never positive)."""
-    joint = Table.of(distribution).probabilities
+def objective(predictor: Predictor, size: Blind, distribution: Distribution) -> float:
+    """`J(p̂)` by enumeration of all sequences and all revealed sets, in nats (never positive).
+
+    Arguments:
+        predictor: Conditional marginals.
+        size: Any size schedule that does not look at predictions.
+        distribution: What the predictor is trained on.
+
+    Raises:
+        InputError: if there is too much to enumerate.
+    """
+    require_blind(size)
+    _require_distribution(distribution)
     length = distribution.length
+    _check_small("distribution", length, distribution.vocab)
+    joint = Table.of(distribution).probabilities
     tokens = np.indices(joint.shape).reshape(length, -1).T
     weight = joint.ravel()
     possible = weight > 0
@@ -130,18 +152,33 @@ def objective(predictor: Predictor, distribution: Distribution, size: Blind) -> 
     return float(np.sum(mass[visited] / (length - level) * total[visited] / sets[visited]))
 
 
-def prediction_error(predictor: Predictor, distribution: Distribution, size: Blind) -> float:
-    """`ε_pred(π) = J(p*) − J(p̂)`, exact, in nats; infinite if `p̂` excludes something possible."""
-    return objective(distribution.marginals, distribution, size) - objective(predictor, distribution, size)
+def prediction_error(predictor: Predictor, size: Blind, distribution: Distribution) -> float:
+    """`ε_pred(π) = J(p*) − J(p̂)`, exact, in nats; infinite if `p̂` excludes something possible.
+
+    Arguments as for `objective`.
+    """
+    real = objective(predictor, size, distribution)
+    return objective(distribution.marginals, size, distribution) - real
 
 
 def sampled_prediction_error(
-    predictor: Predictor, distribution: Distribution, size: Blind, draws: int, *, rng: np.random.Generator
+    predictor: Predictor, size: Blind, distribution: Distribution, draws: int, *, rng: Randomness
 ) -> Estimate:
-    """`ε_pred(π)` estimated from `draws` independent `(X, S, τ)`, the true marginals on the same draws."""
+    """`ε_pred(π)` estimated from `draws` independent `(X, S, τ)`, the true marginals on the same draws.
+
+    Arguments:
+        predictor: Conditional marginals.
+        size: Any size schedule that does not look at predictions.
+        distribution: What the predictor is trained on, of any size.
+        draws: How many, at least 2.
+        rng: A numpy generator, or a seed.
+    """
+    require_blind(size)
+    _require_distribution(distribution)
+    generator = check.generator("rng", rng)
     draws = check.integer("draws", draws, least=2)
-    tokens = distribution.sample(draws, rng=rng)
-    masked = _visited_masks(distribution.length, size, draws, rng)
+    tokens = distribution.sample(draws, rng=generator)
+    masked = _visited_masks(distribution.length, size, draws, generator)
     values = _scores(distribution.marginals, tokens, masked) - _scores(predictor, tokens, masked)
     return Estimate.of(values)
 
@@ -167,7 +204,7 @@ def _scores(predictor: Predictor, tokens: NDArray[np.int64], masked: NDArray[np.
 def revealed_chances(predictor: Predictor, tokens: NDArray[np.int64], vocab: int) -> dict[int, NDArray[np.float64]]:
     """`p̂_i(x_i | x_A)` for every set `A` (as a bit mask) and every row `x` of `tokens`: shape `(rows, length)`."""
     length = tokens.shape[1]
-    result = {}
+    result: dict[int, NDArray[np.float64]] = {}
     for revealed in range(2**length):
         masked = np.array([not revealed >> i & 1 for i in range(length)])
         hidden = np.broadcast_to(masked, tokens.shape)
@@ -188,13 +225,10 @@ def compositions(length: int, steps: int, *, least: int = 1) -> Iterator[tuple[i
         [(1, 3), (2, 2), (3, 1)]
     """
     steps = check.integer("steps", steps, least=1)
-    if steps == 1:
-        if length >= least:
-            yield (length,)
-        return
-    for first in range(least, length - least * (steps - 1) + 1):
-        for rest in compositions(length - first, steps - 1, least=least):
-            yield (first, *rest)
+    free = length - least * steps  # what is left to hand out, cut at steps−1 places that may coincide
+    if free >= 0:
+        for cuts in combinations_with_replacement(range(free + 1), steps - 1):
+            yield tuple(least + high - low for low, high in pairwise((0, *cuts, free)))
 
 
 def partitions(positions: range | tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
@@ -210,4 +244,29 @@ def partitions(positions: range | tuple[int, ...], sizes: tuple[int, ...]) -> It
 
 def _log_orderings(sizes: tuple[int, ...]) -> float:
     """Log of the number of splits with these sizes, the multinomial coefficient."""
-    return lgamma(sum(sizes) + 1) - sum(lgamma(size + 1) for size in sizes)
+    return math.lgamma(sum(sizes) + 1) - sum(math.lgamma(size + 1) for size in sizes)
+
+
+def _how_many(length: int, size: Blind) -> int:
+    """The number of sizes to go through."""
+    if size.may_skip:
+        steps = size.steps if size.may_exceed else check.steps_and_length(size.steps, length)[0]
+        return math.comb(length + steps - 1, length)
+    steps, length = check.steps_and_length(size.steps, length)
+    return math.comb(length - 1, steps - 1)
+
+
+def _check_small(name: str, length: int, vocab: int) -> None:
+    """Refuse what has too many sequences to go through with every set of them revealed."""
+    if length * math.log2(2 * vocab) + math.log2(length) > math.log2(_WORK):
+        raise _too_much(name, f"{vocab}^{length} sequences")
+
+
+def _too_much(name: str, found: str) -> check.InputError:
+    remedy = "Use unmask.evaluate for exact errors of larger distributions."
+    return check.InputError(name, "be small enough to enumerate", found=found, remedy=remedy)
+
+
+def _require_distribution(distribution: object) -> None:
+    if not isinstance(distribution, Distribution):
+        raise check.InputError("distribution", "be a distribution", found=f"a {type(distribution).__name__}")

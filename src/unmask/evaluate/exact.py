@@ -10,33 +10,51 @@ where `ℓ` is the loss curve, `d` its drops and `r` the schedule's overhang. Th
 another quantity, no larger; for small distributions `unmask.evaluate.enumeration` computes both by enumeration.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask._compiled import compiled
-from unmask.distribution.base import Distribution
-from unmask.gauge import guarantee
+from unmask.gauge import guarantee, positive
 from unmask.information.curve import Curve
-from unmask.size.base import Blind
+from unmask.size.base import Blind, Randomness
+
+if TYPE_CHECKING:
+    from unmask.distribution.base import Distribution
 
 _SIZES_AT_ONCE = 1 << 23
+# Where a schedule that may have more steps than tokens is given up: by then log-linear sizes lose in all less than a
+# hundredth of what one token can know of the others.
+_MOST_PER_TOKEN, _MOST_STEPS = 64, 1 << 17
 
 
+@final
 @dataclass(frozen=True)
 class Estimate:
-    """A Monte-Carlo mean with its standard error."""
+    """A Monte-Carlo mean with its standard error.
+
+    Attributes:
+        mean: The mean of the draws.
+        standard_error: Their standard deviation (about their own mean) over the root of their number; NaN for one draw.
+        draws: How many there are.
+
+    Example:
+        >>> Estimate.of([1.0, 2.0, 4.0, 5.0])  # squares about the mean: 10 in all
+        Estimate(mean=3.0, standard_error=0.9128709291752769, draws=4)
+    """
 
     mean: float
     standard_error: float
     draws: int
 
     @classmethod
-    def of(cls, values: ArrayLike) -> "Estimate":
-        values = np.asarray(values, dtype=np.float64)
+    def of(cls, given: ArrayLike) -> "Estimate":
+        """The mean of independent values, and its error."""
+        values = np.asarray(given, dtype=np.float64)
         if values.size < 2:  # one value has no spread, none has no mean
             return cls(float(values[0]) if values.size else np.nan, np.nan, values.size)
         if np.any(np.isinf(values)):  # something possible was excluded: no average helps
@@ -46,7 +64,7 @@ class Estimate:
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
 
 
-Known = Curve | Distribution  # a distribution stands for its curve
+Known: TypeAlias = "Curve | Distribution"  # a distribution stands for its curve
 
 
 def expected_kl(size: Blind, data: Known) -> float:
@@ -62,16 +80,24 @@ def expected_kl(size: Blind, data: Known) -> float:
         >>> round(expected_kl(size.TC(50), ReedSolomon(2000, 1995, 2048).curve()), 3)
         3.677
     """
-    if not isinstance(size, Blind):
-        raise check.InputError("size", "be a size that is drawn beforehand", found=f"a {type(size).__name__}")
+    require_blind(size)
     curve = curve_of(data)
     return float(curve.drops @ size.overhang(curve.length))
 
 
-def curve_of(data: Known) -> Curve:
-    """The loss curve of what is known of the data."""
+def require_blind(size: object) -> None:
+    """Refuse what is not a size that is drawn beforehand."""
+    if not isinstance(size, Blind):
+        raise check.InputError("size", "be a size that is drawn beforehand", found=f"a {type(size).__name__}")
+
+
+def curve_of(data: object) -> Curve:
+    """The loss curve of what is known of the data, a `Curve` or a `Distribution`."""
     if isinstance(data, Curve):
         return data
+    # Here, because the distributions take long to import, and whoever has one has done it.
+    from unmask.distribution.base import Distribution
+
     if isinstance(data, Distribution):
         return data.curve()
     raise check.InputError("data", "be a Curve or a distribution", found=f"{type(data).__name__}")
@@ -85,10 +111,10 @@ def expected_nll(size: Blind, data: Known) -> float:
 
 def sampled_kl(
     size: Blind,
-    curves: list[Curve],
+    curves: Sequence[Curve],
     draws: int,
     *,
-    rng: np.random.Generator,
+    rng: Randomness,
     progress: Callable[[int], object] = lambda done: None,
 ) -> list[Estimate]:
     """Monte-Carlo estimates of the expected KL on several curves of one length, from the same draws of the sizes.
@@ -97,9 +123,11 @@ def sampled_kl(
         size: The schedule.
         curves: Curves of the same length.
         draws: Number of independent size sequences, at least 2.
-        rng: Source of randomness.
+        rng: A numpy generator, or a seed.
         progress: Called with the number of draws finished since the last call.
     """
+    require_blind(size)
+    generator = check.generator("rng", rng)
     draws = check.integer("draws", draws, least=2)
     if not curves:
         raise check.InputError("curves", "hold at least one curve")
@@ -109,7 +137,7 @@ def sampled_kl(
     values = np.empty((len(curves), draws))
     rows = max(1, _SIZES_AT_ONCE // size.steps)
     for start in range(0, draws, rows):
-        sizes = size.draw(length, rng=rng, count=min(rows, draws - start))
+        sizes = size.draw(length, rng=generator, count=min(rows, draws - start))
         stop = start + sizes.shape[0]
         for index, curve in enumerate(curves):
             values[index, start:stop] = conditional_kl(sizes, curve)
@@ -124,15 +152,17 @@ def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
         >>> conditional_kl([[2, 2], [3, 1]], Curve([1.0, 1.0, 1.0, 0.0]))  # a code of three free tokens
         array([1., 0.])
     """
-    sizes = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
-    if np.any(sizes.sum(axis=1) != curve.length):
+    rows = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
+    if np.any(rows.sum(axis=1) != curve.length):
         raise check.InputError("sizes", f"sum to the length {curve.length} of the curve in every row")
     ranks = np.nonzero(curve.drops)[0]
-    return _conditional_kl(sizes, ranks + 1, curve.drops[ranks])
+    return _conditional_kl(rows, ranks + 1, curve.drops[ranks])
 
 
 @compiled
-def _conditional_kl(sizes, ranks, drops):
+def _conditional_kl(
+    sizes: NDArray[np.int64], ranks: NDArray[np.int64], drops: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Only positive terms are added, so that a schedule which makes no error gets exactly zero."""
     result = np.zeros(sizes.shape[0])
     for row in range(sizes.shape[0]):
@@ -162,11 +192,16 @@ def fewest_steps(family: Callable[[int], Blind], data: Known, target: float) -> 
     """The smallest number of steps whose exact expected KL is at most `target`.
 
     Fixed sizes may meet a target early by luck: a code is sampled without error when a cut falls on its dimension.
+    `size.LogLinear` still errs with as many steps as tokens, and may need more of them (steps that reveal nothing cost
+    nothing); beyond that number, where its error falls with every step, the smallest is found by bisection.
 
     Arguments:
         family: Makes the schedule with a given number of steps, such as `size.TC`.
         data: The loss curve of the data, or their distribution.
-        target: Error in nats, at least 0. One token at a time always reaches 0.
+        target: Error in nats, at least 0. One token at a time always reaches 0, log-linear sizes never do.
+
+    Raises:
+        InputError: if no number of steps meets the target.
 
     Example:
         >>> from unmask import size
@@ -175,7 +210,8 @@ def fewest_steps(family: Callable[[int], Blind], data: Known, target: float) -> 
         698
     """
     curve = curve_of(data)
-    return _first(family, curve.length, lambda size: expected_kl(size, curve), target)
+    monotone = family(1).monotone_on(curve)
+    return _first(family, curve.length, lambda size: expected_kl(size, curve), target, monotone=monotone)
 
 
 def fewest_steps_guaranteed(family: Callable[[int], Blind], gauge: ArrayLike, dependence: float, target: float) -> int:
@@ -186,20 +222,60 @@ def fewest_steps_guaranteed(family: Callable[[int], Blind], gauge: ArrayLike, de
         gauge: The gauge of the dependence measure (`unmask.gauge`), one number per rank `1 … L−1`.
         dependence: Value of that measure in nats.
         target: Error in nats, at least 0.
+
+    Raises:
+        InputError: if no number of steps meets the target.
+
+    Example:
+        >>> from unmask import gauge, size
+        >>> fewest_steps_guaranteed(size.TC, gauge.tc(2000), 38.12, 0.1)
+        698
     """
-    gauge = np.asarray(gauge, dtype=np.float64)
+    allowed = positive(gauge)
     dependence = check.real("dependence", dependence, least=0.0)
-    length = gauge.size + 1
-    return _first(family, length, lambda size: dependence * guarantee(size.overhang(length), gauge), target)
+    length = allowed.size + 1
+
+    def error(size: Blind) -> float:
+        return dependence * guarantee(size.overhang(length), allowed)
+
+    return _first(family, length, error, target, monotone=family(1).monotone)
 
 
-def _first(family: Callable[[int], Blind], length: int, error: Callable[[Blind], float], target: float) -> int:
+def _first(
+    family: Callable[[int], Blind], length: int, error: Callable[[Blind], float], target: float, *, monotone: bool
+) -> int:
     target = check.real("target", target, least=0.0)
-    if not family(1).monotone:
-        # Fixed sizes can lose by an extra step, so that only a scan finds the first that meets the target.
-        return next((k for k in range(1, length) if error(family(k)) <= target), length)
-    low, high = 0, length  # `length` steps make no error
+
+    def met(steps: int) -> bool:
+        return error(family(steps)) <= target
+
+    if monotone:
+        return _bisected(met, 0, length) if met(length) else _beyond(family, length, error, target)
+    # Fixed sizes can lose by an extra step, so that only a scan finds the first that meets the target.
+    first = next((steps for steps in range(1, length + 1) if met(steps)), None)
+    return first or _beyond(family, length, error, target)
+
+
+def _beyond(family: Callable[[int], Blind], length: int, error: Callable[[Blind], float], target: float) -> int:
+    """The first number of steps above `length` that meets the target, where a family has such."""
+    last = family(length)
+    low, most = length, max(_MOST_PER_TOKEN * length, _MOST_STEPS) if last.may_exceed else length
+    while low < most:
+        high = min(2 * low, most)
+        if error(family(high)) <= target:
+            return _bisected(lambda steps: error(family(steps)) <= target, low, high)
+        low = high
+    raise check.InputError(
+        "target",
+        f"be something that {type(last).__name__} can reach",
+        found=f"{target:g}",
+        detail=f"as {low} steps still leave {error(family(low)):.3g} nats",
+    )
+
+
+def _bisected(met: Callable[[int], bool], low: int, high: int) -> int:
+    """The first number above `low` that meets the target, where `high` does and none loses what a smaller one has."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if error(family(middle)) <= target else (middle, high)
+        low, high = (low, middle) if met(middle) else (middle, high)
     return high

@@ -1,7 +1,7 @@
 """Size schedules: how many tokens to reveal at each step. See `unmask.size.base` for the formalism."""
 
 from unmask.size._poisson import ConditionalPoisson
-from unmask.size.base import Blind, Planned
+from unmask.size.base import Blind, Planned, Size
 from unmask.size.dependence import DTC, TC
 from unmask.size.loglinear import LogLinear
 from unmask.size.minimax import Minimax, Universal
@@ -38,6 +38,7 @@ __all__ = [
     "Ranked",
     "Reactive",
     "Scheme",
+    "Size",
     "SquareRoot",
     "Systematic",
     "Threshold",

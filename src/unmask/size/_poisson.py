@@ -20,16 +20,20 @@ the other half supplies the rest, and go on with that half: a few `n` coin tosse
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+
+from unmask import _check as check
+from unmask.size.base import Randomness
 
 _NEGLIGIBLE = 50.0  # exp(−50) is far below rounding
 _TOSSES_AT_ONCE = 1 << 24
 _FEW = 100  # items left for the sequential end of a draw
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class ConditionalPoisson:
     """The conditional Poisson design of `size` items with the given log-odds, `0 ≤ size ≤ len(log_odds)`.
@@ -138,8 +142,9 @@ class ConditionalPoisson:
         result[: self.size] = 0.0  # fewer than `size` items to take from
         return result
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    def draw(self, rng: Randomness, count: int) -> NDArray[np.bool_]:
         """`count` independent draws as rows of booleans, shape `(count, n)`."""
+        generator = check.generator("rng", rng)
         n = self.log_odds.size
         if self.certain:
             return np.full((count, n), self.size > 0)
@@ -150,10 +155,11 @@ class ConditionalPoisson:
             part = result[start : start + rows]
             need = np.full(part.shape[0], self.size)
             for half in halves:
-                need = half.toss(part, need, rng)
+                need = half.toss(part, need, generator)
         return result
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Nodes:
     """The angles that count, and `φ(t) e^{−ict}` at them with their quadrature weights."""
@@ -183,6 +189,13 @@ class _Nodes:
         return np.maximum(turned.real, 0.0)
 
 
+def expit(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`1 / (1 + e^{−x})`."""
+    from scipy.special import expit as sigmoid  # here: scipy takes longer to import than most schedules to compute
+
+    return np.asarray(sigmoid(values))
+
+
 def _log_factor(p: NDArray[np.float64], angle: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Real and imaginary part of `log(1 − p + p e^{it}) − i t p`; centring keeps the imaginary sum small."""
     away = 2 * np.sin(angle / 2) ** 2  # 1 − cos t without cancellation
@@ -194,6 +207,7 @@ def _suffix_sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.cumsum(values[::-1])[::-1]
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Half:
     """Items tossed independently, and how likely the items still to come supply each number."""
@@ -220,6 +234,7 @@ class _Half:
         return left
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Rest:
     """The last few items, taken one after the other from the exact law of how many are still to come."""

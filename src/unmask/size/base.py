@@ -19,6 +19,8 @@ the expected number of tokens that come after the `i`-th one in its own batch: t
 
 A step may have size zero (the last steps of `Ceil`, the draws of `LogLinear`): it reveals nothing, and a sampler
 must not pay a model evaluation for it.
+
+A schedule that looks at predictions (`unmask.size.reactive`) has no law of its own. `Size` is what both kinds are.
 """
 
 from abc import ABC, abstractmethod
@@ -29,10 +31,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
+from unmask.information.curve import Curve
+
+# What `draw` takes for randomness: a generator of numpy, or the seed of one.
+Randomness = np.random.Generator | int
+
+
+class Size(ABC):  # noqa: B024 - what is abstract differs between its two kinds
+    """How many tokens to reveal at each step: a `Blind` size, drawn beforehand, or a `Reactive` one."""
 
 
 @dataclass(frozen=True)
-class Blind(ABC):
+class Blind(Size):
     """A size schedule that is drawn without looking at any prediction, with an exactly known law.
 
     Arguments:
@@ -45,13 +55,21 @@ class Blind(ABC):
     monotone: ClassVar[bool] = False
     # True if some steps may have size zero.
     may_skip: ClassVar[bool] = False
+    # True if there may be more steps than tokens. As many steps as tokens then still err.
+    may_exceed: ClassVar[bool] = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check.integer("steps", self.steps, least=1)
 
     @abstractmethod
-    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
-        """`count` independent draws of the sizes, shape `(count, steps)`; each row sums to `length`."""
+    def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
+        """`count` independent draws of the sizes, shape `(count, steps)`; each row sums to `length`.
+
+        Arguments:
+            length: The number of tokens.
+            rng: A numpy generator, or a seed.
+            count: The number of draws.
+        """
 
     @abstractmethod
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
@@ -69,9 +87,13 @@ class Blind(ABC):
     def log_probability(self, sizes: ArrayLike) -> float:
         """Log-probability that a draw for `sum(sizes)` tokens equals `sizes`; `-inf` if it cannot."""
 
+    def monotone_on(self, curve: Curve) -> bool:
+        """Whether one more step never has a larger expected error on this curve."""
+        return self.monotone
+
     def fitted(self, count: int) -> "Blind":
         """This schedule with no more steps than there are tokens to reveal; override it if it needs no such limit."""
-        return self if self.steps <= count else replace(self, steps=count)
+        return self if self.may_exceed or self.steps <= count else replace(self, steps=count)
 
     def batch_mass(self, length: int) -> NDArray[np.float64]:
         """Expected size of the batch that starts when exactly `n` tokens are revealed, `n = 0 … length−1`.
@@ -91,7 +113,8 @@ class Planned(Blind):
     def sizes(self, length: int) -> NDArray[np.int64]:
         """The sizes, shape `(steps,)`, summing to `length`."""
 
-    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+    def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
+        check.generator("rng", rng)
         count = check.integer("count", count, least=0)
         return np.tile(self.sizes(length), (count, 1))
 
@@ -118,18 +141,17 @@ class Planned(Blind):
 def at_least_one(ends: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """The nearest increasing ends `0 = N_0 < … < N_K = length` to the wanted ones, along the last axis."""
     last = ends.shape[-1] - 1
-    step = np.arange(last + 1)
+    step = np.arange(last + 1, dtype=np.int64)
     # N_k − k may not decrease, nor exceed what leaves one token for each later step.
-    ends = np.maximum.accumulate(ends - step, axis=-1) + step
-    return np.minimum(ends, length - (last - step))
+    rising: NDArray[np.int64] = np.maximum.accumulate(ends - step, axis=-1) + step
+    return np.minimum(rising, length - (last - step))
 
 
 def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
     """Return `sizes` as a one-dimensional integer array with a positive sum.
 
     Raises:
-        TypeError: if they are not integers.
-        ValueError: if one is negative or there is nothing to reveal.
+        InputError: if they are not integers, one is negative, or there is nothing to reveal.
     """
     array = check.array("sizes", sizes)
     if array.ndim != 1 or array.size == 0:

@@ -3,23 +3,23 @@
     π_tc:   P(cuts = B) ∝ Π_{j∈B} 1/(L−j)          π_dtc:   P(cuts = B) ∝ Π_{j∈B} 1/j          |B| = K−1
 
 So the batches of `π_tc` are the cycles of a uniformly random permutation of `L` items conditioned on having exactly
-`K` cycles, and `π_dtc` is its mirror image. With `e_c = e_c(1, 1/2 … 1/(L−1))` (Stirling numbers of the first kind)
-and `G(l) = P(no π_dtc cut at l or beyond)`, all the expectations of `π_dtc` are sums of positive terms:
+`K` cycles, and `π_dtc` is its mirror image. (`docs/theory.md` proves that these are the laws of the paper's recursion,
+and all that follows.) With `e_c = e_c(1, 1/2 … 1/(L−1))` (Stirling numbers of the first kind) and `G(l) = P(no π_dtc
+cut at l or beyond)`, all the expectations of `π_dtc` are sums of positive terms:
 
     E[s_k] = Σ_{t≥0} C(k−1+t, t) e_{K−1+t} / e_{K−1}                                   mean sizes
     r_i    = i Σ_{l=i}^{L−1} L / (l (l+1)) · G(l)                                      overhang
     f_tc   = P(no π_dtc cut at 1)         f_dtc = r_1                                  the paper's coefficients
 
-and `π_tc` is an equaliser, `r_i = f_tc (L−i)`. (The first two lines telescope from
-`Σ_j Γ(j+1+y)/Γ(j+1+z) = [Γ(L+1+y)/Γ(L+z) − Γ(1+y)/Γ(z)] / (1+y−z)`; the tests prove them by enumeration, and by the
-paper's recursion at `L = 2000`.) Nothing here needs a table, so a million tokens are no trouble.
+and `π_tc` is an equaliser, `r_i = f_tc (L−i)`. Nothing here needs a table, so a million tokens are no trouble.
 
-For a subset of the positions (a prompt, infilling) `length` is the number of masked tokens; `unmask.sets` places them.
+For a subset of the positions (a prompt, infilling) `length` is the number of masked tokens.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask._compiled import compiled
 from unmask.size._poisson import ConditionalPoisson
-from unmask.size.base import Blind, as_sizes
+from unmask.size.base import Blind, Randomness, as_sizes
 from unmask.size.recursion import CoefficientTable, dtc_scheme
 
 # Below this many cells the recursion's table is quick to fill and draws faster than the design does.
@@ -35,6 +35,7 @@ _CELLS = 1 << 25
 _SMALL = 256  # numbers of cuts whose law is added up term by term
 
 
+@final
 @dataclass(frozen=True)
 class DTC(Blind):
     """The paper's DTC-adaptive scheme: expected KL at most `f_dtc(K, L) · DTC` for every distribution.
@@ -51,9 +52,10 @@ class DTC(Blind):
 
     def coefficient(self, length: int) -> float:
         """`f_dtc(steps, length)`, the guarantee's factor."""
-        return float(self.overhang(length)[0]) if length > 1 else 0.0
+        steps, length = check.steps_and_length(self.steps, length)
+        return float(self.overhang(length)[0]) if steps < length else 0.0
 
-    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+    def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         if steps * (length - steps + 1) <= _CELLS:
             return _table(steps, length).draw(rng=rng, count=count)
@@ -83,6 +85,7 @@ class DTC(Blind):
         return float(-np.log(cuts).sum() - _design(self.steps, int(given.sum())).log_normaliser())
 
 
+@final
 @dataclass(frozen=True)
 class TC(Blind):
     """The paper's TC-adaptive scheme: expected KL exactly `f_tc(K, L) · TC` for every distribution.
@@ -102,9 +105,9 @@ class TC(Blind):
     def coefficient(self, length: int) -> float:
         """`f_tc(steps, length)`, the ratio of the expected KL to TC."""
         steps, length = check.steps_and_length(self.steps, length)
-        return float(_design(steps, length).exclusion()[0]) if length > 1 else 0.0
+        return float(_design(steps, length).exclusion()[0]) if steps < length else 0.0
 
-    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+    def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         return DTC(self.steps).draw(length, rng=rng, count=count)[:, ::-1]
 
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
@@ -146,7 +149,7 @@ def _mean_sizes(steps: int, length: int) -> NDArray[np.float64]:
     return result
 
 
-def _stirling_ratios(first: int, length: int):
+def _stirling_ratios(first: int, length: int) -> Iterator[float]:
     """Yield `e_{c+1} / e_c` of the numbers `1, 1/2 … 1/(length−1)` for `c = first, first+1 …`.
 
     Each tilt serves the counts within two standard deviations of its mode, where no digits are lost. Small counts have
@@ -166,7 +169,7 @@ def _stirling_ratios(first: int, length: int):
 
 
 @compiled
-def _count_law(p, most):
+def _count_law(p: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     """`P(S = c)` for `c < most`, `S` the number of independent events with probabilities `p`."""
     law = np.zeros(most)
     law[0] = 1.0

@@ -13,15 +13,15 @@ b_{L−1}`,
 
 For a given `c`, go down from `i = L−1` and take the smallest `B_i ≥ B_{i+1}` that satisfies rank `i`. By induction
 this makes every suffix sum as small as any feasible `b` can, so `c` is attainable iff `B_1 ≤ K−1`. The terms that
-count form a window `(i, e]` whose far end only moves down, so one pass is `O(L)`; `B_1` is continuous and decreasing
-in `c`, and a root finder does the rest. The overhang that results is `r_i = min(c g_i, 1 + r_{i+1})`. The proof is in
-`docs/theory.md`.
+count form a window `(i, e]` whose far end only moves down, so one pass is `O(L)`; `B_1` is continuous and, while it
+is positive, strictly decreasing in `c`, and a root finder does the rest. The overhang that results is
+`r_i = min(c g_i, 1 + r_{i+1})`. The proof is in `docs/theory.md`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from unmask.size.systematic import Systematic, root
 Gauge = Callable[[int], NDArray[np.float64]]
 
 
+@final
 @dataclass(frozen=True)
 class Minimax(Systematic):
     """The schedule whose worst ratio of overhang to gauge is the smallest possible.
@@ -43,7 +44,7 @@ class Minimax(Systematic):
         gauge: Gives the gauge for a length: `unmask.gauge.tc`, `dtc`, `both`, `total`, or `gauge.Vector` for your own.
 
     Raises:
-        TypeError: if `gauge` is not a function of the length.
+        InputError: if `gauge` is not a function of the length.
 
     Example:
         >>> round(Minimax(100, gauge.tc).factor(2000), 5)  # the paper's f_tc is 0.04302
@@ -54,7 +55,7 @@ class Minimax(Systematic):
 
     monotone: ClassVar[bool] = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.gauge):
             raise check.InputError(
@@ -77,6 +78,7 @@ class Minimax(Systematic):
         return _solve(steps, self.gauge, length)[1]
 
 
+@final
 @dataclass(frozen=True)
 class Universal(Systematic):
     """One schedule for TC, DTC and `Σ I` at once: minimax for the smallest of their three minimax overhangs.
@@ -151,7 +153,7 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
 
 
 @compiled
-def _descend(values, factor, cut):
+def _descend(values: NDArray[np.float64], factor: float, cut: NDArray[np.float64]) -> float:
     """Fill `cut` with the smallest feasible cut probabilities for this factor and return their sum `B_1`.
 
     The window `(i, end]` is carried along as three numbers: how many terms it has, `lag = Σ_j (B_{i+1} − B_j)` over

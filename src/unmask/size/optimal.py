@@ -20,7 +20,7 @@ References:
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,9 +34,16 @@ from unmask.size.systematic import Systematic, root
 _CELLS = 1 << 28
 
 
+@final
 @dataclass(frozen=True)
 class Optimal(Planned):
     """The sizes with the smallest expected error on `curve`.
+
+    One more step never hurts on that curve. On another one it may.
+
+    Arguments:
+        steps: The number of steps.
+        curve: The loss curve.
 
     Example:
         On a Reed–Solomon code of dimension 3 of 5 tokens, two steps suffice: three free tokens, then the rest.
@@ -47,9 +54,7 @@ class Optimal(Planned):
 
     curve: Curve
 
-    monotone: ClassVar[bool] = True
-
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         _require_curve(self.curve)
 
@@ -58,7 +63,11 @@ class Optimal(Planned):
         _same_length(length, self.curve.length, "curve")
         return np.diff(best_paths(self.curve, steps).cuts(steps))
 
+    def monotone_on(self, curve: Curve) -> bool:
+        return self.curve == curve
 
+
+@final
 @dataclass(frozen=True, eq=False)
 class OptimalTable(Planned):
     """The sizes with the smallest negative log-likelihood for a table of losses under some blind order.
@@ -66,52 +75,77 @@ class OptimalTable(Planned):
     Arguments:
         steps: The number of steps.
         table: Shape `(L, L)`; entry `[n, j−1]` is the loss of the token of rank `j` with the first `n` visible. Entries
-            with `j ≤ n` are ignored.
+            with `j ≤ n` are ignored, and kept as zeros.
+
+    Example:
+        >>> table = np.array([[1.0, 0.8, 0.8], [np.nan, 0.5, 0.5], [np.nan, np.nan, 0.4]])
+        >>> OptimalTable(2, table).sizes(3), OptimalTable(2, table) == OptimalTable(2, 2 * table)
+        (array([1, 2]), False)
     """
 
     table: NDArray[np.float64]
 
-    monotone: ClassVar[bool] = True
-
     def __init__(self, steps: int, table: ArrayLike):
-        values = check.numbers("table", table).copy()
+        values = check.numbers("table", table)
         if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
             raise check.InputError("table", "be square", found=f"of shape {values.shape}")
         if not np.all(np.isfinite(values[np.triu_indices(values.shape[0])])):
             raise check.InputError("table", "hold finite numbers on and above its diagonal")
-        object.__setattr__(self, "table", values)
+        kept = np.triu(values) + 0.0  # no −0, which is equal to 0 and has another hash
+        kept.setflags(write=False)
+        object.__setattr__(self, "table", kept)
         super().__init__(steps)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OptimalTable):
+            return NotImplemented
+        return self.steps == other.steps and np.array_equal(self.table, other.table)
+
+    def __hash__(self) -> int:
+        return hash((self.steps, self.table.tobytes()))
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         _same_length(length, self.table.shape[0], "table")
         # reach[n, m] = cost of revealing ranks n+1 … m with n visible; below the diagonal nothing is revealed.
-        return np.diff(table_paths(np.cumsum(np.triu(self.table), axis=1), steps).cuts(steps))
+        return np.diff(table_paths(np.cumsum(self.table, axis=1), steps).cuts(steps))
 
 
+@final
 @dataclass(frozen=True)
 class SquareRoot(Planned):
-    """Cuts that split the mass of `√(drop)` evenly: the many-step limit of `Optimal` on a smooth curve."""
+    """Cuts that split the mass of `√(drop)` evenly: the many-step limit of `Optimal` on a smooth curve.
+
+    Arguments:
+        steps: The number of steps.
+        curve: The loss curve.
+
+    Example:
+        >>> SquareRoot(3, Curve([1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125])).sizes(6)
+        array([1, 1, 4])
+    """
 
     curve: Curve
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         _require_curve(self.curve)
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         _same_length(length, self.curve.length, "curve")
-        mass = np.concatenate([[0.0], np.cumsum(np.sqrt(self.curve.drops)), [0.0]])
+        mass = np.zeros(length + 1)
+        mass[1:length] = np.cumsum(np.sqrt(self.curve.drops))
         mass[-1] = mass[-2]
         if mass[-1] == 0.0:  # independent tokens: nothing to balance
             mass = np.arange(length + 1.0)
-        wanted = mass[-1] * np.arange(steps + 1) / steps
-        ends = np.interp(wanted, mass, np.arange(length + 1.0)).round().astype(np.int64)
+        wanted: NDArray[np.float64] = mass[-1] * np.arange(steps + 1) / steps
+        ends = np.rint(np.interp(wanted, mass, np.arange(length + 1.0))).astype(np.int64)
         ends[0], ends[-1] = 0, length  # where the curve is flat at an end, the mass leaves both open
         return np.diff(at_least_one(ends, length))
 
 
+@final
 @dataclass(frozen=True)
 class Logit(Systematic):
     """Steps uniform in the log-odds of the revealed fraction, at a random phase.
@@ -140,6 +174,7 @@ class Logit(Systematic):
         return np.minimum(1.0, scale * rate)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Paths:
     """Shortest paths to the end for every number of steps up to some `K`.
@@ -211,7 +246,7 @@ def _same_length(length: int, expected: int, name: str) -> None:
 
 
 @compiled
-def _levels(loss, steps):
+def _levels(loss: NDArray[np.float64], steps: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Level by level: `best[m] = min_n previous[n] + (m − n) ℓ(n)`, by divide and conquer over `m`."""
     length = loss.size - 1
     back = np.zeros((steps, length + 1), dtype=np.int32)
@@ -246,7 +281,7 @@ def _levels(loss, steps):
 
 
 @compiled
-def _table_levels(reach, steps):
+def _table_levels(reach: NDArray[np.float64], steps: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Level by level without structure: `best[m] = min_n previous[n] + reach[n, m]`."""
     length = reach.shape[0]
     back = np.zeros((steps, length + 1), dtype=np.int32)

@@ -11,7 +11,7 @@ Each has exactly `steps` entries; `Ceil` ends with zeros when it finishes early.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from unmask import _check as check
 from unmask.size.base import Planned, as_sizes, at_least_one
 
 
+@final
 @dataclass(frozen=True)
 class Even(Planned):
     """`⌊L/K⌋` tokens per step, one more in the first `L mod K` steps.
@@ -36,6 +37,7 @@ class Even(Planned):
         return sizes
 
 
+@final
 @dataclass(frozen=True)
 class Ceil(Planned):
     """`⌈L/K⌉` tokens per step until none is left: the paper's fixed-size baseline.
@@ -56,6 +58,7 @@ class Ceil(Planned):
         return np.diff(ends)
 
 
+@final
 @dataclass(frozen=True)
 class Cosine(Planned):
     """`L − ⌊L cos(π/2 · k/K)⌋` tokens revealed after step `k`, at least one per step.
@@ -77,6 +80,7 @@ class Cosine(Planned):
         return np.diff(at_least_one(ends, length))
 
 
+@final
 @dataclass(frozen=True)
 class Explicit(Planned):
     """The given sizes, for sequences of exactly `sum(sizes)` tokens.
@@ -104,6 +108,7 @@ class Explicit(Planned):
         return np.array(self.values, dtype=np.int64)
 
 
+@final
 @dataclass(frozen=True)
 class ChenTC(Planned):
     """Chen, Cong & Li's schedule for a known total correlation, fitted to `steps` steps.
@@ -126,6 +131,7 @@ class ChenTC(Planned):
         return _fit_chen(length, steps)
 
 
+@final
 @dataclass(frozen=True)
 class ChenDTC(Planned):
     """Chen, Cong & Li's schedule for a known dual total correlation: `ChenTC` read backwards."""
@@ -151,7 +157,7 @@ def chen_sizes(length: int, zeta: float) -> NDArray[np.int64]:
     """
     left = check.integer("length", length, least=1)
     zeta = check.real("zeta", zeta, least=1.0)
-    sizes = []
+    sizes: list[int] = []
     while left >= zeta and left > 0:
         sizes.append(int(left // zeta))
         left -= sizes[-1]
@@ -170,7 +176,7 @@ def _fit_chen(length: int, steps: int) -> NDArray[np.int64]:
             high = middle
         if len(best) == steps:
             return best
-    sizes = best.tolist()
+    sizes: list[int] = best.tolist()
     while len(sizes) < steps:
         where = int(np.argmax(sizes))
         sizes[where : where + 1] = [-(-sizes[where] // 2), sizes[where] // 2]

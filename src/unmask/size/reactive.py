@@ -11,14 +11,18 @@ ranking, and answers how many to reveal: the longest prefix that satisfies its r
 They are made for greedy decoding. At temperature 1 they commit the predictable tokens together and distort the law;
 the exact cost of that is what `unmask.evaluate.replay` measures.
 
-This module needs no torch: it uses methods that tensors and arrays of the standard share.
+What they look at are tensors of torch; to make one, to save it or to read its name needs no torch.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, final
 
 from unmask import _check as check
+from unmask.size.base import Size
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Ranked(ABC):
@@ -28,27 +32,28 @@ class Ranked(ABC):
         valid: Booleans, false on the padding.
     """
 
-    valid: Any
+    valid: "Tensor"
 
     @property
     @abstractmethod
-    def confidence(self) -> Any:
+    def confidence(self) -> "Tensor":
         """Largest probability at each ranked position, 0 on the padding."""
 
     @property
     @abstractmethod
-    def entropy(self) -> Any:
+    def entropy(self) -> "Tensor":
         """Entropy at each ranked position in nats, 0 on the padding."""
 
 
-class Reactive(ABC):
+class Reactive(Size):
     """A size that depends on the predictions of the ranked positions."""
 
     @abstractmethod
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         """How many positions to reveal in each sequence, shape `(batch,)`; at least 1 where any is masked."""
 
 
+@final
 @dataclass(frozen=True)
 class Threshold(Reactive):
     """All leading positions with confidence at least `threshold`, at least one.
@@ -59,14 +64,15 @@ class Threshold(Reactive):
 
     threshold: float = 0.9
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if check.real("threshold", self.threshold, least=0.0) > 1:
             raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
 
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         return _prefix(ranked.confidence >= self.threshold, ranked.valid)
 
 
+@final
 @dataclass(frozen=True)
 class Factor(Reactive):
     """Leading positions whose `r`-th confidence is at least `1 − factor/(r+1)`; the first always.
@@ -77,14 +83,15 @@ class Factor(Reactive):
 
     factor: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check.real("factor", self.factor, least=0.0)
 
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         rank = ranked.valid.cumsum(-1)  # 1, 2, … on the valid positions
         return _prefix(ranked.confidence >= 1 - self.factor / (rank + 1), ranked.valid)
 
 
+@final
 @dataclass(frozen=True)
 class EntropyBound(Reactive):
     """The longest prefix with `Σ H − max H ≤ bound`: what its tokens can know of each other is at most that.
@@ -95,15 +102,16 @@ class EntropyBound(Reactive):
 
     bound: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check.real("bound", self.bound, least=0.0)
 
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         entropy = ranked.entropy
         largest = entropy.cummax(-1).values
         return _prefix(entropy.cumsum(-1) - largest <= self.bound, ranked.valid)
 
 
+@final
 @dataclass(frozen=True)
 class AtLeast(Reactive):
     """Another reactive size, but no fewer than `least` positions (while so many are masked)."""
@@ -111,14 +119,15 @@ class AtLeast(Reactive):
     size: Reactive
     least: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_reactive(self.size)
         check.integer("least", self.least, least=1)
 
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(min=self.least).minimum(ranked.valid.sum(-1))
 
 
+@final
 @dataclass(frozen=True)
 class AtMost(Reactive):
     """Another reactive size, but no more than `most` positions."""
@@ -126,11 +135,11 @@ class AtMost(Reactive):
     size: Reactive
     most: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_reactive(self.size)
         check.integer("most", self.most, least=1)
 
-    def count(self, ranked: Ranked) -> Any:
+    def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(max=self.most)
 
 
@@ -139,7 +148,7 @@ def _check_reactive(size: object) -> None:
         raise check.InputError("size", "be a size that looks at predictions", found=check.shown(size))
 
 
-def _prefix(accepted: Any, valid: Any) -> Any:
+def _prefix(accepted: "Tensor", valid: "Tensor") -> "Tensor":
     """Length of the leading run of accepted positions, at least one where any position is valid."""
     run = (accepted & valid).cumprod(-1).sum(-1)
     return run.maximum(valid.any(-1).to(run.dtype))

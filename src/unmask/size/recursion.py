@@ -21,28 +21,44 @@ The same laws without a table are in `unmask.size.dependence`.
 """
 
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._compiled import compiled
+from unmask.size.base import Randomness
 
 _TOGETHER = 256
 
 
-@dataclass(frozen=True)
+@final
+@dataclass(frozen=True, eq=False)
 class Scheme:
     """One choice of weights in the framework: `a(m) = offset + slope·m`, `slope = ±1`, and the first level.
 
     Arguments:
-        offset, slope: The two numbers of `a`.
+        offset: `a(0)`.
+        slope: By how much `a` grows with each masked token.
         first: `f(1, m)` for `m = 1 … L`.
+
+    Example:
+        >>> tc_scheme(4) == tc_scheme(4), tc_scheme(4) == dtc_scheme(4)
+        (True, False)
     """
 
     offset: float
     slope: int
     first: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scheme):
+            return NotImplemented
+        return (self.offset, self.slope) == (other.offset, other.slope) and np.array_equal(self.first, other.first)
+
+    def __hash__(self) -> int:
+        return hash((self.offset, self.slope, self.first.tobytes()))
 
     @property
     def length(self) -> int:
@@ -74,7 +90,7 @@ def tc_scheme(length: int) -> Scheme:
     """
     first = np.ones(check.integer("length", length, least=1))
     first[0] = 0.0
-    return Scheme(0.0, 1, first)
+    return Scheme(0.0, 1, _fixed(first))
 
 
 def dtc_scheme(length: int, whole: int | None = None) -> Scheme:
@@ -91,9 +107,15 @@ def dtc_scheme(length: int, whole: int | None = None) -> Scheme:
     length = check.integer("length", length, least=1)
     whole = length if whole is None else check.integer("whole", whole, least=length)
     m = np.arange(1, length + 1)
-    return Scheme(float(whole), -1, (m - 1) / (whole - m + 1))
+    return Scheme(float(whole), -1, _fixed((m - 1) / (whole - m + 1)))
 
 
+def _fixed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    values.setflags(write=False)  # what is compared and hashed by its numbers keeps them
+    return values
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class CoefficientTable:
     """The coefficients `f(k, k + slack)` of one scheme, shape `(steps, length − steps + 1)`.
@@ -112,13 +134,14 @@ class CoefficientTable:
     def length(self) -> int:
         return sum(self.coefficients.shape) - 1
 
-    def draw(self, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
+    def draw(self, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         """`count` independent draws of the sizes, shape `(count, steps)`."""
+        generator = check.generator("rng", rng)
         sizes = np.empty((check.integer("count", count, least=0), self.steps), dtype=np.int64)
         # A few hundred schedules at a time, level by level: the level and the sizes then stay in cache.
         for start in range(0, sizes.shape[0], _TOGETHER):
             part = sizes[start : start + _TOGETHER]
-            uniform = rng.random((part.shape[0], self.steps - 1))
+            uniform = generator.random((part.shape[0], self.steps - 1))
             _walk(self.coefficients, self.scheme.offset, self.scheme.slope, uniform, part)
         return sizes
 
@@ -130,7 +153,7 @@ class CoefficientTable:
 
 
 @compiled
-def _climb(level, steps, offset, slope):
+def _climb(level: NDArray[np.float64], steps: int, offset: float, slope: int) -> None:
     """Turn the first level into level `steps`, in place."""
     for k in range(2, steps + 1):
         below = level[0]  # f(k−1, ·) at the previous slack, about to be overwritten
@@ -147,7 +170,7 @@ def _climb(level, steps, offset, slope):
 
 
 @compiled
-def _fill(table, offset, slope):
+def _fill(table: NDArray[np.float64], offset: float, slope: int) -> None:
     for k in range(2, table.shape[0] + 1):
         previous, level = table[k - 2], table[k - 1]
         level[0] = 0.0
@@ -161,7 +184,13 @@ def _fill(table, offset, slope):
 
 
 @compiled
-def _walk(table, offset, slope, uniform, sizes):
+def _walk(
+    table: NDArray[np.float64],
+    offset: float,
+    slope: int,
+    uniform: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+) -> None:
     """Draw by inverse transform: walk the weights until they pass a uniform share of their sum."""
     steps, width = table.shape
     slack = np.full(sizes.shape[0], width - 1)
@@ -184,7 +213,9 @@ def _walk(table, offset, slope, uniform, sizes):
 
 
 @compiled
-def _law(table, offset, slope):
+def _law(
+    table: NDArray[np.float64], offset: float, slope: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Push the law of the number of masked tokens through the steps.
 
     A size `s` from `m` has weight `ρ(m−1) … ρ(m−s+1)`, so the mass on its way down from all `m` at once is one

@@ -11,15 +11,14 @@ has its probability `b_j`, and two cuts never fall within a stretch whose probab
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
 from unmask import _check as check
 from unmask._compiled import compiled
-from unmask.size.base import Blind, as_sizes, at_least_one
+from unmask.size.base import Blind, Randomness, as_sizes, at_least_one
 
 
 class Systematic(Blind):
@@ -28,17 +27,21 @@ class Systematic(Blind):
     @abstractmethod
     def cut_probabilities(self, length: int) -> NDArray[np.float64]: ...
 
-    def draw(self, length: int, *, rng: np.random.Generator, count: int = 1) -> NDArray[np.int64]:
-        return self.sizes_at(length, rng.random(check.integer("count", count, least=0)))
+    def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
+        generator = check.generator("rng", rng)
+        return self.sizes_at(length, generator.random(check.integer("count", count, least=0)))
 
-    def draw_stratified(self, length: int, *, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+    def draw_stratified(self, length: int, *, rng: Randomness, count: int) -> NDArray[np.int64]:
         """As `draw`, with the phases of the rows spread evenly: `U_b = U + b/count` modulo 1.
 
-        Each row has exactly the law of a single draw, because `U` is uniform on the whole circle; averages over rows
-        vary less. (With `U_b = (b + U)/count` instead, row `b` would see only its own stretch of phases.)
+        Each row has exactly the law of a single draw, because `U` is uniform on the whole circle. (With
+        `U_b = (b + U)/count` instead, row `b` would see only its own stretch of phases.) Averages over rows usually
+        vary less than with independent phases. They can vary more, where the error repeats itself `count` times as the
+        phase goes round: the rows then agree.
         """
+        generator = check.generator("rng", rng)
         count = check.integer("count", count, least=1)
-        return self.sizes_at(length, (rng.random() + np.arange(count) / count) % 1.0)
+        return self.sizes_at(length, (generator.random() + np.arange(count) / count) % 1.0)
 
     def sizes_at(self, length: int, phases: ArrayLike) -> NDArray[np.int64]:
         """The sizes for given phases in `[0, 1)`, shape `(len(phases), steps)`."""
@@ -89,12 +92,16 @@ class Systematic(Blind):
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a continuous function changes sign between `low` and `high`, to the last digits."""
+    # Here, because it is the slowest import of the core, and most schedules never need it.
+    from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType] - it says nothing of its types
+
+    find = cast(Callable[..., float], brentq)
     # Where the function is nearly flat the method falls back on bisections; a hundred steps, the default, can be few.
-    return float(brentq(function, low, high, xtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
+    return float(find(function, low, high, xtol=1e-15, maxiter=1000))
 
 
 @compiled
-def _window_sums(cut):
+def _window_sums(cut: NDArray[np.float64]) -> NDArray[np.float64]:
     """`Σ_m (1 − b_i − … − b_{i+m})_+` for every `i`.
 
     The terms that count form a window `[i, end)` whose far end only moves up, so its sum is carried along: `O(L)`.
@@ -118,6 +125,7 @@ def _window_sums(cut):
     return result
 
 
+@final
 @dataclass(frozen=True)
 class Offset(Systematic):
     """Equal spacing at a random phase: every cut position is equally likely.
