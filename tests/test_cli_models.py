@@ -301,7 +301,7 @@ def test_the_reference_is_unbiased():
     """With a perfect predictor every order gives the text's own likelihood; within 5 standard errors."""
     chain = Markov.sticky(3, 0.8, 12)
     tokens = chain.sample(300, rng=np.random.default_rng(2))
-    nats, spent = random_order(ExactPredictor(chain), torch.from_numpy(tokens), seed=1, points=5)
+    nats, spent = random_order(ExactPredictor(chain), torch.from_numpy(tokens), rng=1, points=5)
     assert spent == 5
     error = (nats + torch.from_numpy(chain.log_probability(tokens))).numpy()
     assert abs(error.mean()) < 5 * error.std() / math.sqrt(300)

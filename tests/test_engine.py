@@ -110,9 +110,9 @@ def everything(predictor, engine):
         engine=engine,
         progress=lambda n, done: seen.update({n: done}),
     )
-    reference, _ = random_order(predictor, TEXTS, seed=3, points=4, batch=SHARD, engine=engine)
-    losses = measure(predictor, order.Random(), TEXTS, seed=2, points=5, batch=SHARD, engine=engine)
-    comb = measure(predictor, order.Comb(4), TEXTS, seed=2, batch=SHARD, engine=engine)
+    reference, _ = random_order(predictor, TEXTS, rng=3, points=4, batch=SHARD, engine=engine)
+    losses = measure(predictor, order.Random(), TEXTS, rng=2, points=5, batch=SHARD, engine=engine)
+    comb = measure(predictor, order.Comb(4), TEXTS, rng=2, batch=SHARD, engine=engine)
     traces = Sampler(predictor, SCHEDULES[0]).batches((COUNT, LENGTH), rng=rng, engine=engine)
     parts = [part for score in scores for part in (score.nll, score.evaluations)]
     parts += [torch.from_numpy(part) for each in (losses, comb) for part in (each.visible, each.table, each.error)]

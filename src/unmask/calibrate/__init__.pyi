@@ -5,6 +5,8 @@ from .advice import measured_as as measured_as
 from .advice import one_by_one as one_by_one
 from .calibration import Calibration as Calibration
 from .calibration import Forecast as Forecast
+from .groups import Groups as Groups
+from .losses import Cost as Cost
 from .losses import Curved as Curved
 from .losses import Losses as Losses
 from .losses import Tabled as Tabled

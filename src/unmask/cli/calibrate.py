@@ -180,7 +180,7 @@ def _measure(
     report: Callable[[int], None],
 ) -> Losses:
     length = model.length
-    run = partial(measure, model.predictor, kind, tokens, seed=seed, batch=SHARD, engine=engine, progress=report)
+    run = partial(measure, model.predictor, kind, tokens, rng=seed, batch=SHARD, engine=engine, progress=report)
     if isinstance(kind, order.LeftToRight):
         return run(points=length, places=range(length))
     # Where the cuts of even sizes fall, so that those can be predicted in orders that have no curve.

@@ -146,7 +146,7 @@ def _measure(
             reference, _ = random_order(
                 model.predictor,
                 tokens,
-                seed=seed,
+                rng=seed,
                 points=_POINTS,
                 batch=SHARD,
                 engine=engine,
