@@ -6,9 +6,9 @@ from .advice import one_by_one as one_by_one
 from .calibration import Calibration as Calibration
 from .calibration import Forecast as Forecast
 from .groups import Groups as Groups
-from .losses import Cost as Cost
 from .losses import Curved as Curved
 from .losses import Losses as Losses
+from .losses import Predicted as Predicted
 from .losses import Tabled as Tabled
 from .losses import losses_of as losses_of
 from .measurement import measure as measure

@@ -14,11 +14,11 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _check as check
+import unmask._check as check
 from unmask import size
 from unmask.calibrate.calibration import Calibration, Forecast
 from unmask.calibrate.groups import Groups
-from unmask.calibrate.losses import Cost
+from unmask.calibrate.losses import Predicted
 from unmask.order import BlindOrder, Comb
 from unmask.schedule import Schedule
 
@@ -40,7 +40,7 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
     return None
 
 
-def forecast(calibration: Calibration, schedule: Schedule) -> Cost | None:
+def forecast(calibration: Calibration, schedule: Schedule) -> Predicted | None:
     """What a schedule is predicted to cost; None where nothing was measured.
 
     Under the random order that is known of all sizes; other orders are predicted for fixed sizes whose cuts are among

@@ -9,11 +9,11 @@ from typing import Any, NoReturn, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _check as check
+import unmask._check as check
 from unmask import size
 from unmask._atomic import replacing
 from unmask.calibrate.groups import Groups
-from unmask.calibrate.losses import Cost, Curved, Losses, kind_of, losses_of
+from unmask.calibrate.losses import Curved, Losses, Predicted, kind_of, losses_of
 from unmask.order import BlindOrder
 from unmask.schedule import ORDERS, Schedule, decode, encode
 
@@ -77,7 +77,7 @@ class Calibration:
         """What was measured of the random order, if it was."""
         return next((each for each in self.losses.values() if isinstance(each, Curved)), None)
 
-    def predict(self, name: str, sizes: ArrayLike) -> Cost:
+    def predict(self, name: str, sizes: ArrayLike) -> Predicted:
         """What given sizes cost under a measured order."""
         return self._named(name).cost(sizes)
 
@@ -207,9 +207,10 @@ def _encoded(losses: Losses) -> dict[str, Any]:
     }
 
 
-def _decoded(data: Any, length: int) -> Losses:
+def _decoded(given: object, length: int) -> Losses:
+    data = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     for key in ("order", "visible", "table", "error"):
-        if not isinstance(data, dict) or key not in data:
+        if key not in data:
             raise check.InputError(key, "be there")
     try:
         order = decode(data["order"], "order", ORDERS)
@@ -229,9 +230,8 @@ def _decoded(data: Any, length: int) -> Losses:
             raise check.InputError(key, f"have the shape {shape}", found=f"{values[key].shape}")
         if not np.all(np.isfinite(values[key]) & (values[key] >= 0)):
             raise check.InputError(key, "hold finite numbers, none of them negative")
-    groups = None
-    if "groups" in data:
-        groups = Groups.from_json(data["groups"], kind_of(order).width(visible.size))
+    columns = kind_of(order).width(visible.size)
+    groups = Groups.from_json(data["groups"], columns) if "groups" in data else None
     return losses_of(order, visible.astype(np.int64), values["table"], values["error"], groups)
 
 

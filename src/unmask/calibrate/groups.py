@@ -16,12 +16,12 @@ import base64
 import binascii
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _check as check
+import unmask._check as check
 
 COUNTS = (64, 32, 16)  # each divides the one before it, so that a text's group lies within one of every coarser kind
 _STORED = 1 << 22  # numbers kept of an order: 11 MB in a file
@@ -106,21 +106,22 @@ class Groups:
         }
 
     @classmethod
-    def from_json(cls, data: Any, columns: int) -> "Groups":
+    def from_json(cls, data: object, columns: int) -> "Groups":
         """What `to_json` described.
 
         Raises:
             InputError: if it cannot have been that, or is not of so many columns.
         """
-        if not isinstance(data, dict) or not {"texts", "count", "scale", "deviations"} <= data.keys():
+        given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if not {"texts", "count", "scale", "deviations"} <= given.keys():
             raise check.InputError("groups", "be an object with texts, count, scale and deviations")
-        texts = check.integer("texts", data["texts"], least=2, most=check.EXACT)
-        count = check.integer("count", data["count"], least=2, most=texts)
-        scale = check.real("scale", data["scale"], above=0.0)
+        texts = check.integer("texts", given["texts"], least=2, most=check.EXACT)
+        count = check.integer("count", given["count"], least=2, most=texts)
+        scale = check.real("scale", given["scale"], above=0.0)
         if count != texts and count not in COUNTS:
             raise check.InputError("count", f"be one of {', '.join(map(str, COUNTS))}, or the texts", found=f"{count}")
         try:
-            raw = base64.b64decode(data["deviations"], validate=True)
+            raw = base64.b64decode(given["deviations"], validate=True)
         except (TypeError, ValueError, binascii.Error):
             raise check.InputError("deviations", "be numbers in base64") from None
         if len(raw) != 2 * count * columns:

@@ -13,18 +13,20 @@ anywhere (`Curved`). In any other order nothing between measured rows is made up
 Either cost is a sum of *columns*, numbers that each text has: the mean losses at the measured places, or the losses
 between two neighbouring nodes with `n` visible. `Groups` of texts keep how they vary together, so that a cost has the
 standard error of a mean over texts. A calibration of an earlier version has only the error of each row's mean; an error
-is then put together from those, and is not that of the cost but about as large (`Cost.exact`).
+is then put together from those, and is not that of the cost but about as large (`Predicted.exact`).
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from itertools import pairwise
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _check as check
+import unmask._check as check
 from unmask import size
 from unmask.calibrate.groups import Groups
 from unmask.information.curve import Curve
@@ -32,7 +34,7 @@ from unmask.order import BlindOrder, Random
 
 
 @final
-class Cost(NamedTuple):
+class Predicted(NamedTuple):
     """What sizes are predicted to cost.
 
     Attributes:
@@ -101,10 +103,10 @@ class Losses(ABC):
         """The best paths through the nodes for every number of steps up to `steps`."""
 
     @abstractmethod
-    def forecast(self, sizes: size.Blind) -> Cost | None:
+    def forecast(self, sizes: size.Blind) -> Predicted | None:
         """What a size schedule costs; None if that was not measured."""
 
-    def cost(self, sizes: ArrayLike) -> Cost:
+    def cost(self, sizes: ArrayLike) -> Predicted:
         """What given sizes cost, all at least 1.
 
         Without groups the errors of the rows' means are added up. For the random order that is a bound; under other
@@ -116,8 +118,8 @@ class Losses(ABC):
         starts, taken = self._cuts(sizes)
         nll = self._nll(starts, taken)
         if self.groups is not None:
-            return Cost(nll, self.groups.error(self.spread(taken)), True)
-        return Cost(nll, float(np.interp(starts, self.visible, self.error) @ taken), False)
+            return Predicted(nll, self.groups.error(self.spread(taken)), True)
+        return Predicted(nll, float(np.interp(starts, self.visible, self.error) @ taken), False)
 
     def spread(self, sizes: ArrayLike) -> NDArray[np.float64]:
         """By how much each group of texts deviates in the cost of given sizes.
@@ -191,14 +193,20 @@ class Curved(Losses):
     @cached_property
     def curve(self) -> Curve:
         """The loss curve: isotonic where measured, linear in between."""
-        return Curve(np.interp(np.arange(self.length), self.visible, self._fit.x))
+        return Curve(np.interp(np.arange(self.length), self.visible, self._fit[0]))
 
     @cached_property
-    def _fit(self) -> Any:
-        from scipy.optimize import isotonic_regression
+    def _fit(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The fitted means, and where the stretches begin and end over which they are the same."""
+        optimize: Any = import_module("scipy.optimize")  # it has no types, and takes long to load
+        weight = self._precision
+        fit = optimize.isotonic_regression(self.mean, weights=weight / weight.max(), increasing=False)
+        return fit.x, fit.blocks
 
-        weight = 1 / np.maximum(self.error, 1e-12) ** 2
-        return isotonic_regression(self.mean, weights=weight / weight.max(), increasing=False)
+    @property
+    def _precision(self) -> NDArray[np.float64]:
+        """The inverse of each mean's variance."""
+        return 1 / np.maximum(self.error, 1e-12) ** 2
 
     @property
     def nodes(self) -> NDArray[np.int64]:
@@ -219,14 +227,14 @@ class Curved(Losses):
     def paths(self, steps: int) -> size.Paths:
         return size.best_paths(self.curve, steps)
 
-    def forecast(self, sizes: size.Blind) -> Cost:
+    def forecast(self, sizes: size.Blind) -> Predicted:
         """`Σ_n v_n ℓ(n)` with the batch mass `v` of the sizes, random or not."""
         mass = sizes.batch_mass(self.length)
         nll = float(mass @ self.curve.loss)
         if self.groups is not None:
-            return Cost(nll, self.groups.error(self.groups.along(self._fitted(self._at_places(mass)))), True)
+            return Predicted(nll, self.groups.error(self.groups.along(self._fitted(self._at_places(mass)))), True)
         error = np.interp(np.arange(self.length), self.visible, self.error)
-        return Cost(nll, float(mass @ error), False)
+        return Predicted(nll, float(mass @ error), False)
 
     def _nll(self, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> float:
         return float(self.curve.loss[starts] @ sizes)
@@ -241,15 +249,16 @@ class Curved(Losses):
         where = np.interp(np.arange(self.length), self.visible, np.arange(self.visible.size))
         low = np.minimum(where.astype(np.int64), max(self.visible.size - 2, 0))
         right = mass * (where - low)
-        result = np.bincount(low, mass - right, self.visible.size)
-        return result + np.bincount(np.minimum(low + 1, self.visible.size - 1), right, self.visible.size)
+        result = np.zeros(self.visible.size)
+        np.add.at(result, low, mass - right)
+        np.add.at(result, np.minimum(low + 1, self.visible.size - 1), right)
+        return result
 
     def _fitted(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         # Places that the fit has pooled share what they weigh, each in proportion to its own weight in the fit.
-        inverse = 1 / np.maximum(self.error, 1e-12) ** 2
-        result = np.empty_like(weights)
-        for start, stop in zip(self._fit.blocks[:-1], self._fit.blocks[1:], strict=True):
-            share = inverse[start:stop] / inverse[start:stop].sum()
+        precision, result = self._precision, np.empty_like(weights)
+        for start, stop in pairwise(self._fit[1].tolist()):
+            share = precision[start:stop] / precision[start:stop].sum()
             result[start:stop] = weights[start:stop].sum() * share
         return result
 
@@ -296,7 +305,7 @@ class Tabled(Losses):
         reach = total[:, self.nodes[1:]] - np.take_along_axis(total, self.visible[:, None], axis=1)
         return size.table_paths(reach, steps)
 
-    def forecast(self, sizes: size.Blind) -> Cost | None:
+    def forecast(self, sizes: size.Blind) -> Predicted | None:
         """That of fixed sizes whose cuts are all at nodes."""
         if not isinstance(sizes, size.Planned):
             return None

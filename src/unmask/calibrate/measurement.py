@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _check as check
+import unmask._check as check
 from unmask import size
 from unmask._torch import Tensor, torch
 from unmask.calibrate.groups import Groups, how_many
@@ -79,7 +79,7 @@ def measure(
     job = Job(
         engine,
         _Measured(predictor, length, rows.by_rank),
-        (tokens, torch.from_numpy(ranks).to(tokens.device)),
+        (tokens, torch.as_tensor(ranks).to(tokens.device)),
         batch=batch,
         whole=predictor.whole,
     )

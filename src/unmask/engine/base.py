@@ -6,7 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar, final
 
-from unmask import _check as check
+import unmask._check as check
 
 SHARD = 32  # texts of a shard: as many as a device needs to be busy, few enough for many workers
 

@@ -1,8 +1,10 @@
 """What measurements are given, checked before any work: texts, and where randomness comes from."""
 
+from typing import cast
+
 import numpy as np
 
-from unmask import _check as check
+import unmask._check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor
 from unmask.sample import seeds_of
@@ -45,8 +47,9 @@ def seed_of(rng: Randomness) -> int:
         return seeds_of(rng, 1)[0]
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**62))
-    if isinstance(rng, bool) or not isinstance(rng, int | np.integer):
-        raise check.InputError("rng", "be a seed, a numpy generator or a torch generator", found=check.shown(rng))
+    given = cast("object", rng)  # whatever a stranger brings
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise check.InputError("rng", "be a seed or a generator of torch or numpy", found=check.shown(given))
     return check.seed("rng", rng)
 
 

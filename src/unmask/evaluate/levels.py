@@ -15,7 +15,7 @@ from typing import final
 
 import numpy as np
 
-from unmask import _check as check
+import unmask._check as check
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
@@ -61,7 +61,7 @@ def random_order(
         source = np.random.default_rng([seed, row])
         visible[row] = source.integers(edges[:-1], edges[1:])
         keys[row] = source.permutation(length)
-    levels, rank = (torch.from_numpy(each).to(tokens.device) for each in (visible, keys))
+    levels, rank = (torch.as_tensor(each).to(tokens.device) for each in (visible, keys))
     work = _Levels(predictor, tuple(np.diff(edges).tolist()))
     job = Job(engine, work, (tokens, levels, rank), batch=batch, whole=predictor.whole)
     nats = torch.cat(job([()], lambda task, done: progress(done))[0])

@@ -17,7 +17,7 @@ from typing import final
 
 import numpy as np
 
-from unmask import _check as check
+import unmask._check as check
 from unmask._torch import Tensor, torch
 from unmask.distribution.base import Distribution
 from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
@@ -158,7 +158,7 @@ class _Scored:
         schedule, tokens, masked, seeds = shard
         sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
         trace = sampler.run(tokens, masked, rng=seeds)
-        return trace.nll, torch.from_numpy(trace.evaluations)
+        return trace.nll, torch.as_tensor(trace.evaluations)
 
 
 def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: Randomness) -> Estimate:
@@ -177,5 +177,5 @@ def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, r
     randomness = generator_of(rng)
     source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=randomness, device=randomness.device)))
     tokens = distribution.sample(draws, rng=source)
-    result = replay(ExactPredictor(distribution), schedule, torch.from_numpy(tokens), rng=randomness)
+    result = replay(ExactPredictor(distribution), schedule, torch.as_tensor(tokens), rng=randomness)
     return Estimate.of(result.nll.numpy() + distribution.log_probability(tokens))
