@@ -153,7 +153,7 @@ class Calibration:
         try:
             length = check.integer("length", found.get("length"), least=1, most=check.EXACT - 1)
             texts = check.integer("texts", found.get("texts"), least=1, most=check.EXACT - 1)
-            model, source = (_text(key, found.get(key, "")) for key in ("model", "source"))
+            model, source = _text("model", found.get("model")), _text("source", found.get("source", ""))
             names = found.get("wanted", [])
             if not isinstance(names, list):
                 raise check.InputError("wanted", "be a list of names", found=check.shown(names))

@@ -133,7 +133,7 @@ class Losses(ABC):
 
     def shifted(self, deviation: NDArray[np.float64]) -> Self:
         """What texts would have given that deviate by so much from these, in each column."""
-        return replace(self, table=self.table + self._by_rank(deviation), groups=None)
+        return replace(self, table=self._moved(deviation), groups=None)
 
     def cost_at(self, sizes: ArrayLike, deviation: NDArray[np.float64]) -> float:
         """What given sizes cost on texts that deviate by so much from these, in each column; nothing is fitted."""
@@ -161,8 +161,8 @@ class Losses(ABC):
         return weights
 
     @abstractmethod
-    def _by_rank(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Columns as a table: spread evenly over the tokens that they are sums or means of."""
+    def _moved(self, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A table whose columns are so much larger."""
 
 
 def losses_of(
@@ -262,8 +262,10 @@ class Curved(Losses):
             result[start:stop] = weights[start:stop].sum() * share
         return result
 
-    def _by_rank(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(np.arange(self.length) >= self.visible[:, None], columns[:, None], 0.0)
+    def _moved(self, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Deviations have a few digits only, and a mean of nothing but zeros must not come out below them.
+        mean = np.maximum(self.mean + deviation, 0.0)
+        return np.where(np.arange(self.length) >= self.visible[:, None], mean[:, None], 0.0)
 
 
 @final
@@ -336,11 +338,11 @@ class Tabled(Losses):
             result[start : start + count] = 1.0
         return result
 
-    def _by_rank(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        result = np.zeros_like(self.table)
+    def _moved(self, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+        result = self.table.copy()
         widths, done = np.diff(self.nodes), 0
         for row, start in enumerate(self.visible):
             count = self.visible.size - row
-            result[row, start:] = np.repeat(columns[done : done + count] / widths[row:], widths[row:])
+            result[row, start:] += np.repeat(deviation[done : done + count] / widths[row:], widths[row:])
             done += count
         return result
