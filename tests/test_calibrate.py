@@ -594,10 +594,10 @@ def test_levels_count_as_often_as_their_stratum_is_wide():
 
 
 def test_texts_without_any_loss_are_left_out_like_others():
-    """The last token costs something on one text only: without it nothing, whatever is rounded on the way."""
+    """The last token costs something on one text only: without it nothing, though three digits say a little less."""
     rng = np.random.default_rng(0)
     deviations = rng.normal(size=(8, 3)) * [0.1, 0.1, 0.0]
-    deviations[:, 2] = [0.7 / 3, *[-0.1 / 3] * 7]
+    deviations[:, 2] = [0.2335, *[-0.2335 / 7] * 7]  # 7/30 and a little more
     deviations -= deviations.mean(axis=0)
     found = losses(order.Random(), [0, 1, 3], [3.0, 2.0, 0.1 / 3], [1.0, 1.0, 2.0], 4)
     kept = Calibration(4, "", 8, {"random": replace(found, groups=Groups(8, deviations.astype(np.float32)))})
