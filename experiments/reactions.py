@@ -100,7 +100,7 @@ def per_reaction(nll: torch.Tensor) -> np.ndarray:
 
 
 def calibrated(model: models.Model, tokens: torch.Tensor, masked: torch.Tensor) -> Calibration:
-    losses = measure(model.predictor, ORDERS["random"], tokens, seed=SEED, masked=masked, points=MASKED)
+    losses = measure(model.predictor, ORDERS["random"], tokens, rng=SEED, masked=masked, points=MASKED)
     return Calibration(MASKED, model.fingerprint, len(tokens), {"random": losses})
 
 

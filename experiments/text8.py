@@ -61,7 +61,7 @@ def calibrated(model: models.Model, texts: torch.Tensor, batch: int) -> Calibrat
     for name, which in orders.items():
         places = range(length) if name == "left-to-right" else range(0, length, 4) if name == "spread" else ()
         points = len(places) if places else 65
-        losses[name] = measure(model.predictor, which, texts, seed=1, points=points, places=places, batch=batch)
+        losses[name] = measure(model.predictor, which, texts, rng=1, points=points, places=places, batch=batch)
     return Calibration(length, model.fingerprint, len(texts), losses, "text8, characters 70 to 71 million")
 
 

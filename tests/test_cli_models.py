@@ -25,7 +25,7 @@ from unmask.calibrate import Calibration, measure  # noqa: E402
 from unmask.calibrate import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
-from unmask.evaluate.levels import random_order  # noqa: E402
+from unmask.evaluate import Estimate, random_order, replays  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models.text import Bytes, Tokenizer  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
@@ -272,6 +272,48 @@ def test_evaluation_obeys_its_laws(place, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.csv", "rows.png"]
 
 
+def test_errors_of_an_evaluation_are_those_of_paired_differences(place):
+    """The same texts and seeds from Python: what a row costs more than the reference or the best row, text by text.
+
+    Errors of one and the other, put together as if they were independent, would be larger.
+    """
+    record = answer("evaluate", *source(place), "--order random,spread --size even --steps 4 --seed 3")
+    model = models.load(place / "m.safetensors")
+    letters = torch.from_numpy(model.codec.encode((place / "text.txt").read_text().strip("\n")).astype(np.int64))
+    texts = letters[: 25 * LENGTH].view(25, LENGTH)
+    schedules = [Schedule(size.Even(4), kind) for kind in (order.Random(), order.Spread())]
+    reference, _ = random_order(model.predictor, texts, rng=3, points=32, batch=32)
+    rng = torch.Generator().manual_seed(3)
+    found = replays(model.predictor, schedules, texts, rng=rng, batch=32)
+    best = min(found, key=lambda each: float(each.nll.mean()))
+    for row, each in zip(record["rows"], found, strict=True):
+        excess = Estimate.of((each.nll - reference).numpy())
+        assert row["nll"] * LENGTH == pytest.approx(float(each.nll.mean()), rel=1e-6)
+        assert (row["excess"], row["excess_error"]) == pytest.approx((excess.mean, excess.standard_error), rel=1e-5)
+        assert row["difference_error"] * LENGTH == pytest.approx(each.over(best).standard_error, rel=1e-5)
+        unpaired = np.hypot(each.per_sequence.standard_error, Estimate.of(reference.numpy()).standard_error)
+        assert row["excess_error"] < 0.9 * unpaired
+
+
+def test_a_model_whose_weights_are_not_numbers_is_refused_by_every_measurement(place, tmp_path):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(place / "m.safetensors", "pt") as file:
+        weights = {name: torch.full_like(file.get_tensor(name), torch.nan) for name in file.keys()}  # noqa: SIM118
+        save_file(weights, tmp_path / "broken.safetensors", file.metadata())
+    given = ("--model", tmp_path / "broken.safetensors", "--text", place / "text.txt")
+    for line in (
+        ("calibrate", *given, "--output", tmp_path / "c.json"),
+        ("calibrate", *given, "--output", tmp_path / "c.json", "--orders comb-4"),
+        ("advise", *given, "--target 0.05"),
+        ("evaluate", *given, "--order random --size even --steps 4"),
+        ("evaluate", *given, "--order confidence --size threshold:0.5 --no-reference"),
+    ):
+        assert "not numbers" in complaint(*line)
+    assert not (tmp_path / "c.json").exists()
+
+
 def test_the_reference_can_be_left_out_and_the_text_fits_a_narrow_terminal(place):
     line = ("evaluate", *source(place), "--order random,comb-4 --size even,minimax-min --steps 4 --texts 3")
     record = answer(*line, "--no-reference")
@@ -303,7 +345,7 @@ def test_the_reference_is_unbiased():
     """With a perfect predictor every order gives the text's own likelihood; within 5 standard errors."""
     chain = Markov.sticky(3, 0.8, 12)
     tokens = chain.sample(300, rng=np.random.default_rng(2))
-    nats, spent = random_order(ExactPredictor(chain), torch.from_numpy(tokens), seed=1, points=5)
+    nats, spent = random_order(ExactPredictor(chain), torch.from_numpy(tokens), rng=1, points=5)
     assert spent == 5
     error = (nats + torch.from_numpy(chain.log_probability(tokens))).numpy()
     assert abs(error.mean()) < 5 * error.std() / math.sqrt(300)

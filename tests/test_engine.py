@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
 from unmask.calibrate import measure  # noqa: E402
-from unmask.engine import LOCAL, SHARD, Local, Ray, parts  # noqa: E402
+from unmask.engine import LOCAL, SHARD, Job, Local, Ray, parts  # noqa: E402
 from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
@@ -110,12 +110,13 @@ def everything(predictor, engine):
         engine=engine,
         progress=lambda n, done: seen.update({n: done}),
     )
-    reference, _ = random_order(predictor, TEXTS, seed=3, points=4, batch=SHARD, engine=engine)
-    losses = measure(predictor, order.Random(), TEXTS, seed=2, points=5, batch=SHARD, engine=engine)
-    comb = measure(predictor, order.Comb(4), TEXTS, seed=2, batch=SHARD, engine=engine)
+    reference, _ = random_order(predictor, TEXTS, rng=3, points=4, batch=SHARD, engine=engine)
+    losses = measure(predictor, order.Random(), TEXTS, rng=2, points=5, batch=SHARD, engine=engine)
+    comb = measure(predictor, order.Comb(4), TEXTS, rng=2, batch=SHARD, engine=engine)
     traces = Sampler(predictor, SCHEDULES[0]).batches((COUNT, LENGTH), rng=rng, engine=engine)
     parts = [part for score in scores for part in (score.nll, score.evaluations)]
     parts += [torch.from_numpy(part) for each in (losses, comb) for part in (each.visible, each.table, each.error)]
+    parts += [torch.from_numpy(each.groups.deviations) for each in (losses, comb)]
     parts += [part for trace in traces for part in (trace.tokens, trace.revealed, trace.log_probability)]
     return [reference, *parts], seen
 
@@ -134,6 +135,29 @@ def test_shards_do_not_depend_on_who_does_the_work():
     assert parts(0) == []
     with pytest.raises(ValueError, match="Argument 'batch' must be at least 1, not 0"):
         parts(4, 0)
+
+
+def test_a_job_does_every_task_on_every_part_of_the_texts():
+    """Parts are copies, in their order, and hold all texts where the work must see them all."""
+    texts, names = torch.arange(10).view(5, 2), tuple("abcde")
+    seen, done = [], []
+
+    def work(shard, report):
+        task, part, who = shard
+        seen.append((part.shape[0], "".join(who), part.untyped_storage().nbytes()))
+        report(len(who))
+        return task * int(part.sum())
+
+    cut = Job(LOCAL, work, (texts, names), batch=2, whole=False)
+    assert cut([(1,), (10,)], lambda task, amount: done.append((task, amount))) == [[6, 22, 17], [60, 220, 170]]
+    assert seen[:3] == seen[3:] == [(2, "ab", 32), (2, "cd", 32), (1, "e", 16)]
+    assert done == [(0, 2), (0, 2), (0, 1), (1, 2), (1, 2), (1, 1)]
+    assert cut([]) == []
+    assert Job(LOCAL, work, (texts, names), batch=2, whole=True)([(2,)]) == [[90]]
+    assert Job(LOCAL, work, (texts[:0], ()), batch=2, whole=True)([(2,)]) == [[]]
+    for whole in (True, False):
+        with pytest.raises(ValueError, match="Argument 'batch' must be an integer, not None"):
+            Job(LOCAL, work, (texts, names), batch=None, whole=whole)
 
 
 def test_the_local_engine_keeps_the_order_and_tells_how_far_it_is():

@@ -2,6 +2,7 @@
 
 measurement    the losses of a model under one order, on texts; this and the next need torch
 losses         what was measured of an order, and what any sizes then cost
+groups         how texts differ, for the standard error of any cost
 calibration    the losses of several orders in a file, and the schedules they imply
 advice         how many steps to take, in which order, with which sizes
 """

@@ -5,8 +5,10 @@ from .advice import measured_as as measured_as
 from .advice import one_by_one as one_by_one
 from .calibration import Calibration as Calibration
 from .calibration import Forecast as Forecast
+from .groups import Groups as Groups
 from .losses import Curved as Curved
 from .losses import Losses as Losses
+from .losses import Predicted as Predicted
 from .losses import Tabled as Tabled
 from .losses import losses_of as losses_of
 from .measurement import measure as measure

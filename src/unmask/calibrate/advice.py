@@ -7,15 +7,22 @@ measured at all places, such as `LeftToRight`.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
 from unmask.calibrate.calibration import Calibration, Forecast
+from unmask.calibrate.groups import Groups
+from unmask.calibrate.losses import Predicted
 from unmask.order import BlindOrder, Comb
 from unmask.schedule import Schedule
+
+_FOLDS = 8
 
 
 def measured_as(calibration: Calibration, order: object, steps: int) -> str | None:
@@ -33,8 +40,8 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
     return None
 
 
-def forecast(calibration: Calibration, schedule: Schedule) -> tuple[float, float] | None:
-    """Predicted nats per sequence of a schedule and its standard error, about; None where nothing was measured.
+def forecast(calibration: Calibration, schedule: Schedule) -> Predicted | None:
+    """What a schedule is predicted to cost; None where nothing was measured.
 
     Under the random order that is known of all sizes; other orders are predicted for fixed sizes whose cuts are among
     the measured places.
@@ -52,7 +59,7 @@ def one_by_one(calibration: Calibration) -> dict[str, float]:
     """Nats per sequence with one token per step, for every order where that was measured; the best first.
 
     Raises:
-        ValueError: if there is no such order.
+        InputError: if there is no such order.
     """
     costs = {name: losses.one_by_one for name, losses in calibration.losses.items()}
     known = {name: cost for name, cost in costs.items() if cost is not None}
@@ -65,20 +72,31 @@ def one_by_one(calibration: Calibration) -> dict[str, float]:
     return dict(sorted(known.items(), key=lambda pair: pair[1]))
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Advice:
     """A schedule, and what else could have been had; costs in nats per sequence.
 
     Attributes:
-        reference: The order with the best one-by-one likelihood. best: That likelihood.
+        reference: The order with the best one-by-one likelihood.
+        best: That likelihood.
         limit: What the target allows in all; None without a target.
-        steps: Number of steps advised. order: Name of the order advised. plan: The schedule and its predicted cost.
+        steps: Number of steps advised.
+        order: Name of the order advised.
+        plan: The schedule and its predicted cost.
         runner_up: The next best order with as many steps, and its plan; None if no other allows so many.
         runner_up_steps: Steps the runner-up needs for the target; None if it never gets there.
         even_steps: Steps that even sizes in random order need for the target; None if they never get there, or if the
             random order was not measured.
         even: Their cost with the steps advised.
         least: The order and number of steps whose best sizes cost least of all, and that cost.
+        texts: Number of texts that all this was measured on.
+        above_error: Standard error of `plan.nll − best`, paired: texts that are hard for one are hard for the other.
+            None if the calibration has not kept how texts differ.
+        optimism: By how much the predicted cost is too low because the schedule was chosen on the texts that it is
+            predicted from: by how much more, on average, such a choice made without some texts costs on those. It is an
+            estimate, small against `plan.error` from some 32 texts on, and may be negative. None if the calibration has
+            not kept how texts differ.
     """
 
     reference: str
@@ -92,6 +110,9 @@ class Advice:
     even_steps: int | None
     even: float | None
     least: tuple[str, int, float]
+    texts: int
+    above_error: float | None
+    optimism: float | None
 
 
 def advise(calibration: Calibration, *, target: float | None = None, steps: int | None = None) -> Advice:
@@ -103,13 +124,65 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         steps: The number of steps, if it is settled; the target is then only compared with.
 
     Raises:
-        ValueError: if neither is given, or no measured order allows so many steps or reaches the target.
+        InputError: if neither is given, or no measured order allows so many steps or reaches the target.
     """
     length = calibration.length
-    reference, best = next(iter(one_by_one(calibration).items()))
     if target is None and steps is None:
         raise check.InputError("", "Advice needs a target or a number of steps")
-    limit = None if target is None else best + check.real("target", target, least=0.0) * math.log(2) * length
+    if target is not None:
+        target = check.real("target", target, least=0.0)
+    choice = _choose(calibration, target, steps)
+    ranked, limit, costs = choice.ranked, choice.limit, choice.costs
+    runner_up = ranked[1] if len(ranked) > 1 else None
+    even_steps = even = None
+    if (random := calibration.random) is not None:
+        even = random.cost(size.Even(choice.steps).sizes(length)).nll
+        tried = (random.cost(size.Even(k).sizes(length)).nll for k in range(1, length + 1))
+        even_steps = None if limit is None else _first(np.fromiter(tried, dtype=np.float64), limit)
+    name, plan = ranked[0]
+    return Advice(
+        reference=choice.reference,
+        best=choice.best,
+        limit=limit,
+        steps=choice.steps,
+        order=name,
+        plan=plan,
+        runner_up=runner_up,
+        runner_up_steps=None if runner_up is None or limit is None else _first(costs[runner_up[0]], limit),
+        even_steps=even_steps,
+        even=even,
+        least=min(((each, int(cost.argmin()) + 1, float(cost.min())) for each, cost in costs.items()), key=_cost),
+        texts=calibration.texts,
+        above_error=_paired_error(calibration, choice.reference, name, plan),
+        optimism=_optimism(calibration, target, steps),
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """What a calibration would have one take.
+
+    Attributes:
+        reference: The order with the best one-by-one likelihood.
+        best: That likelihood.
+        limit: What the target allows in all; None without a target.
+        costs: For each order, the cost of the best sizes with 1, 2, … steps.
+        steps: Number of steps.
+        ranked: The orders that allow so many, with their plans, the best first.
+    """
+
+    reference: str
+    best: float
+    limit: float | None
+    costs: dict[str, NDArray[np.float64]]
+    steps: int
+    ranked: list[tuple[str, Forecast]]
+
+
+def _choose(calibration: Calibration, target: float | None, steps: int | None) -> _Choice:
+    reference, best = next(iter(one_by_one(calibration).items()))
+    limit = None if target is None else best + target * math.log(2) * calibration.length
     costs = {name: calibration.costs(name) for name in calibration.losses}
     if steps is None:
         assert limit is not None
@@ -117,33 +190,63 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     else:
         most = max(values.size for values in costs.values())
         steps = check.integer("steps", steps, least=1, most=most)
-    ranked = calibration.best(steps)
-    runner_up = ranked[1] if len(ranked) > 1 else None
-    even_steps = even = None
-    if (random := calibration.random) is not None:
-        even = random.cost(size.Even(steps).sizes(length))[0]
-        tried = (random.cost(size.Even(k).sizes(length))[0] for k in range(1, length + 1))
-        even_steps = None if limit is None else _first(np.fromiter(tried, dtype=np.float64), limit)
-    return Advice(
-        reference,
-        best,
-        limit,
-        steps,
-        *ranked[0],
-        runner_up,
-        None if runner_up is None or limit is None else _first(costs[runner_up[0]], limit),
-        even_steps,
-        even,
-        min(((name, int(values.argmin()) + 1, float(values.min())) for name, values in costs.items()), key=_cost),
-    )
+    return _Choice(reference, best, limit, costs, steps, calibration.best(steps))
 
 
 def _cost(least: tuple[str, int, float]) -> float:
     return least[2]
 
 
-def _first(costs: np.ndarray, limit: float) -> int | None:
+def _first(costs: NDArray[np.float64], limit: float) -> int | None:
     """The smallest number of steps whose cost is within the limit."""
     # The limit may be one of the costs, summed up in another order.
     good = np.nonzero(costs <= limit * (1 + 1e-12))[0]
     return int(good[0]) + 1 if good.size else None
+
+
+def _kept(calibration: Calibration, names: Iterable[str]) -> dict[str, Groups] | None:
+    """The groups of texts of these orders, if all have them, and of the same texts."""
+    groups = {name: calibration.losses[name].groups for name in names}
+    kept = {name: each for name, each in groups.items() if each is not None}
+    return kept if len(kept) == len(groups) and len({each.texts for each in kept.values()}) == 1 else None
+
+
+def _paired_error(calibration: Calibration, reference: str, name: str, plan: Forecast) -> float | None:
+    """Standard error of what the plan costs more than the reference one by one."""
+    groups = _kept(calibration, (reference, name))
+    if groups is None:
+        return None
+    coarser = min(groups.values(), key=lambda each: len(each.deviations))
+    ones = np.ones(calibration.length, dtype=np.int64)
+    mine, theirs = (
+        groups[each].joined_values(calibration.losses[each].spread(sizes), len(coarser.deviations))
+        for each, sizes in ((name, plan.sizes), (reference, ones))
+    )
+    return coarser.error(mine - theirs)
+
+
+def _optimism(calibration: Calibration, target: float | None, steps: int | None) -> float | None:
+    """What a choice made without an eighth of the texts costs more on that eighth than it was predicted to.
+
+    For a schedule that does not depend on the texts, the weighted differences add up to zero exactly; what is left
+    comes from the choice. An eighth is left out in turn, and with fewer than eight texts each of them.
+    """
+    groups = _kept(calibration, calibration.losses)
+    if groups is None:
+        return None
+    texts = next(iter(groups.values())).texts
+    folds = {name: each.joined(min(_FOLDS, texts)) for name, each in groups.items()}
+    sizes = next(iter(folds.values())).sizes
+    weights = sizes * (texts - sizes)
+    total = 0.0
+    for fold, (count, weight) in enumerate(zip(sizes, weights, strict=True)):
+        # The others deviate to the other side: all deviations together are zero.
+        rest = {
+            name: losses.shifted(folds[name].deviations[fold] * (-count / (texts - count)))
+            for name, losses in calibration.losses.items()
+        }
+        name, plan = _choose(replace(calibration, losses=rest), target, steps).ranked[0]
+        true = calibration.losses[name].cost_at(plan.sizes, folds[name].deviations[fold])
+        total += weight * (true - plan.nll)
+    # The fewer texts, the greater the optimism, in inverse proportion: with all of them it is a little less.
+    return total / float(weights.sum()) * (1 - 1 / sizes.size)

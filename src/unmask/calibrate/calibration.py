@@ -4,20 +4,24 @@ import json
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import size
 from unmask._atomic import replacing
-from unmask.calibrate.losses import Curved, Losses, losses_of
+from unmask.calibrate.groups import Groups
+from unmask.calibrate.losses import Curved, Losses, Predicted, kind_of, losses_of
+from unmask.order import BlindOrder
 from unmask.schedule import SAVED_ORDERS, Schedule, decode, encode
 
 SCHEMA = 1
+_BYTES = 1 << 28  # of a file: ten times what dozens of orders of a thousand tokens take
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """A schedule that a calibration implies.
@@ -25,12 +29,15 @@ class Forecast:
     Attributes:
         schedule: The schedule.
         nll: Its predicted negative log-likelihood in nats per sequence.
-        error: Its standard error, about (see `unmask.calibrate.losses.Losses.cost`).
+        error: Its standard error over texts.
+        exact_error: True if that is the spread of this very cost; False if it is only about so much, since the
+            calibration has not kept how texts differ (see `unmask.calibrate.losses.Losses.cost`).
     """
 
     schedule: Schedule
     nll: float
     error: float
+    exact_error: bool = False
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -39,6 +46,7 @@ class Forecast:
         return np.array(self.schedule.size.values)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """The measured losses of a model under several orders, on texts of one length.
@@ -55,7 +63,7 @@ class Calibration:
     length: int
     model: str
     texts: int
-    losses: dict[str, Losses] = field(default_factory=dict)
+    losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
     source: str = ""
     wanted: tuple[str, ...] = ()
 
@@ -69,15 +77,15 @@ class Calibration:
         """What was measured of the random order, if it was."""
         return next((each for each in self.losses.values() if isinstance(each, Curved)), None)
 
-    def predict(self, name: str, sizes: NDArray[np.int64]) -> tuple[float, float]:
-        """Predicted nats per sequence of given sizes under a measured order, and its standard error."""
+    def predict(self, name: str, sizes: ArrayLike) -> Predicted:
+        """What given sizes cost under a measured order."""
         return self._named(name).cost(sizes)
 
     def plan(self, name: str, steps: int) -> Forecast:
         """The best sizes with `steps` steps under a measured order."""
         losses = self._named(name)
         nodes = losses.nodes
-        if steps > nodes.size - 1:
+        if check.integer("steps", steps, least=1) > nodes.size - 1:
             raise check.InputError(
                 "steps",
                 f"be at most {nodes.size - 1} for the order {name}, whose cuts were measured at so many places",
@@ -96,6 +104,25 @@ class Calibration:
         able = (name for name, losses in self.losses.items() if steps < losses.nodes.size)
         return sorted(((name, self.plan(name, steps)) for name in able), key=lambda pair: pair[1].nll)
 
+    def merged(self, other: "Calibration") -> "Calibration":
+        """The orders of both, of which the other's count where both have one.
+
+        Raises:
+            InputError: if they are of different models, lengths or texts.
+        """
+        if not isinstance(other, Calibration):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise check.InputError("other", "be a Calibration", found=f"a {type(other).__name__}")
+        for what in ("model", "length", "texts", "source"):
+            mine, theirs = getattr(self, what), getattr(other, what)
+            if mine != theirs:
+                kind = {"length": "sequences of another length", "model": "another model"}.get(what, "other texts")
+                raise check.InputError(
+                    "other", f"have the {what} {check.shown(mine)}", found=check.shown(theirs),
+                    remedy=f"It was measured on {kind}.",
+                )  # fmt: skip
+        wanted = dict.fromkeys([*self.wanted, *other.wanted])
+        return replace(self, losses={**self.losses, **other.losses}, wanted=tuple(wanted))
+
     def _named(self, name: str) -> Losses:
         return self.losses[check.known("order", name, self.losses)]
 
@@ -108,66 +135,41 @@ class Calibration:
             "texts": self.texts,
             "source": self.source,
             "wanted": list(self.wanted),
-            "losses": {
-                name: {
-                    "order": encode(losses.order, SAVED_ORDERS),
-                    "visible": losses.visible.tolist(),
-                    "table": [[float(f"{value:.6g}") for value in row] for row in losses.table.tolist()],
-                    "error": losses.error.tolist(),
-                }
-                for name, losses in self.losses.items()
-            },
+            "losses": {name: _encoded(losses) for name, losses in self.losses.items()},
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> "Calibration":
-        """What `to_json` described."""
-        if not isinstance(data, dict) or data.get("schema") != SCHEMA or "losses" not in data:
-            raise check.InputError(
-                "", "A calibration must be one that was written by this version of unmask, which this is not"
-            )
-        try:
-            losses = {
-                str(name): losses_of(
-                    decode(part["order"], "order", SAVED_ORDERS),
-                    np.array(part["visible"], dtype=np.int64),
-                    np.array(part["table"], dtype=np.float64),
-                    np.array(part["error"], dtype=np.float64),
-                )
-                for name, part in data["losses"].items()
-            }
-            result = cls(data["length"], data["model"], data["texts"], losses, data.get("source", ""))
-            result = replace(result, wanted=tuple(str(name) for name in data.get("wanted", ())))
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-            raise check.InputError("", f"The calibration is damaged: {error!r}") from None
-        result._check()
-        return result
+    def from_json(cls, data: object) -> "Calibration":
+        """What `to_json` described. Files come from strangers: what no `measure` makes is refused.
 
-    def _check(self) -> None:
-        """Refuse what no `measure` makes: files come from strangers, and what they say is computed with and shown."""
-        for key, number in (("length", self.length), ("texts", self.texts)):
-            if type(number) is not int or not 1 <= number < check.EXACT:
-                found = repr(number)[:40]
-                raise check.InputError(
-                    "", f"The calibration is damaged: '{key}' must be a positive integer, not {found}"
-                )
-        for key, text in (("model", self.model), ("source", self.source)):
-            if not isinstance(text, str):
-                raise check.InputError("", f"The calibration is damaged: '{key}' must be text, not {repr(text)[:40]}")
-        for name, part in self.losses.items():
-            fits = part.table.shape == (part.visible.size, self.length) and part.error.shape == part.visible.shape
-            if not fits or not part.visible.size:
-                raise check.InputError(
-                    "", f"The calibration is damaged: the numbers of the order {name} do not fit together"
-                )
-            if part.visible[0] != 0 or part.visible[-1] >= self.length or np.any(np.diff(part.visible) <= 0):
-                raise check.InputError(
-                    "", f"The calibration is damaged: 'visible' of the order {name} must ascend from 0"
-                )
-            if not all(np.all(np.isfinite(values) & (values >= 0)) for values in (part.table, part.error)):
-                raise check.InputError(
-                    "", f"The calibration is damaged: a loss or error of the order {name} is not possible"
-                )
+        Raises:
+            InputError: if it is no calibration, or damaged.
+        """
+        if not isinstance(data, dict):
+            _refuse_version()
+        found = cast("dict[str, Any]", data)
+        if type(found.get("schema")) is not int or found["schema"] != SCHEMA or "losses" not in found:
+            _refuse_version()
+        try:
+            length = check.integer("length", found.get("length"), least=1, most=check.EXACT - 1)
+            texts = check.integer("texts", found.get("texts"), least=1, most=check.EXACT - 1)
+            model, source = _text("model", found.get("model")), _text("source", found.get("source", ""))
+            names = found.get("wanted", [])
+            if not isinstance(names, list):
+                raise check.InputError("wanted", "be a list of names", found=check.shown(names))
+            wanted = tuple(_text("wanted", name) for name in cast("list[object]", names))
+            if not isinstance(found["losses"], dict):
+                raise check.InputError("losses", "be an object", found=check.shown(found["losses"]))
+            parts = cast("dict[str, Any]", found["losses"])
+        except check.InputError as error:
+            _refuse(error)
+        losses: dict[str, Losses] = {}
+        for name, part in parts.items():
+            try:
+                losses[name] = _decoded(part, length)
+            except check.InputError as error:
+                _refuse(error, f" of the order {check.clipped(name, 38)}")
+        return cls(length, model, texts, losses, source, wanted)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -176,9 +178,75 @@ class Calibration:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Calibration":
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: if the file holds anything else.
+            OSError: if it cannot be read.
+        """
+        with Path(path).open("rb") as file:
+            content = file.read(_BYTES + 1)  # some files never end
+        if len(content) > _BYTES:
+            limit = f"which {path} is not: it has more than {_BYTES >> 20} MiB"
+            raise check.InputError("path", "name a calibration", detail=limit)
         try:
-            data = json.loads(Path(path).read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            data = json.loads(content.decode("utf-8-sig"))
+        except (ValueError, RecursionError):  # not text, or not JSON
             raise check.InputError("path", "name a calibration in JSON", detail=f"which {path} is not") from None
         return cls.from_json(data)
+
+
+def _encoded(losses: Losses) -> dict[str, Any]:
+    groups = {} if losses.groups is None else {"groups": losses.groups.to_json()}
+    return {
+        "order": encode(losses.order, SAVED_ORDERS),
+        "visible": losses.visible.tolist(),
+        "table": [[float(f"{value:.6g}") for value in row] for row in losses.table.tolist()],
+        "error": losses.error.tolist(),
+        **groups,
+    }
+
+
+def _decoded(given: object, length: int) -> Losses:
+    data = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    for key in ("order", "visible", "table", "error"):
+        if key not in data:
+            raise check.InputError(key, "be there")
+    try:
+        order = decode(data["order"], "order", SAVED_ORDERS)
+    except RecursionError:
+        raise check.InputError("order", "be an order", found="one within one, many times over") from None
+    if not isinstance(order, BlindOrder):
+        raise check.InputError("order", "be one that is drawn beforehand", found=f"{type(order).__name__}")
+    visible = check.array("visible", data["visible"])
+    if visible.ndim != 1 or visible.size == 0 or visible.dtype.kind != "i":
+        raise check.InputError("visible", "be a list of integers")
+    if visible[0] != 0 or visible[-1] >= length or np.any(np.diff(visible) <= 0):
+        raise check.InputError("visible", f"ascend from 0 and stay below {length}")
+    shapes = {"table": (visible.size, length), "error": (visible.size,)}
+    values = {key: check.numbers(key, data[key]) for key in shapes}
+    for key, shape in shapes.items():
+        if values[key].shape != shape:
+            raise check.InputError(key, f"have the shape {shape}", found=f"{values[key].shape}")
+        if not np.all(np.isfinite(values[key]) & (values[key] >= 0)):
+            raise check.InputError(key, "hold finite numbers, none of them negative")
+    columns = kind_of(order).width(visible.size)
+    groups = Groups.from_json(data["groups"], columns) if "groups" in data else None
+    return losses_of(order, visible.astype(np.int64), values["table"], values["error"], groups)
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise check.InputError(key, "be text", found=check.shown(value))
+    return value
+
+
+def _refuse(error: check.InputError, where: str = "") -> NoReturn:
+    reason = error.sentence(lambda name: f"'{name}'", lambda name: f"'{name}'{where}")
+    raise check.InputError("", f"The calibration is damaged: {reason}") from None
+
+
+def _refuse_version() -> NoReturn:
+    raise check.InputError(
+        "", "A calibration must be one that was written by this version of unmask, which this is not"
+    )

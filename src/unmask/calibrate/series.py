@@ -86,7 +86,7 @@ def _measured(
         steps = min(length, 1 << max(0, (points - 1).bit_length() - 1))
         places = tuple(np.cumsum(size.Even(steps).sizes(length))[:-1].tolist())
     return measure(
-        predictor, kind, tokens, seed=seed, points=points, places=places, batch=batch, engine=engine, progress=report
+        predictor, kind, tokens, rng=seed, points=points, places=places, batch=batch, engine=engine, progress=report
     )
 
 

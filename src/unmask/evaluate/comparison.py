@@ -100,7 +100,7 @@ def compare(
     base = None
     if reference:
         base, _ = random_order(
-            predictor, tokens, seed=seed, points=POINTS, batch=batch, engine=engine,
+            predictor, tokens, rng=seed, points=POINTS, batch=batch, engine=engine,
             progress=lambda done: progress(-1, done),
         )  # fmt: skip
     results = replays(

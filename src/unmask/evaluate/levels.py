@@ -11,12 +11,14 @@ without bias and about as well as the `L` evaluations of a replay do.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.engine import LOCAL, Engine, Report, parts
+from unmask.engine import LOCAL, Engine, Job, Report
+from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.predict import MaskPredictor, Watched
 
 
@@ -24,7 +26,7 @@ def random_order(
     predictor: MaskPredictor,
     tokens: Tensor,
     *,
-    seed: int,
+    rng: Randomness,
     points: int = 32,
     batch: int = 64,
     engine: Engine = LOCAL,
@@ -35,7 +37,7 @@ def random_order(
     Arguments:
         predictor: The model.
         tokens: Texts, shape `(count, length)`.
-        seed: Seeds levels and sets; each text has its own.
+        rng: A seed, or a generator that gives one. Levels and sets come from it, for each text its own.
         points: Evaluations of each text, if it has so many tokens.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
@@ -43,29 +45,39 @@ def random_order(
 
     Returns:
         Nats of each text, float64, unbiased; and the evaluations each took.
+
+    Raises:
+        InputError: if an argument is not what it should be, or the model gives losses that are not numbers.
     """
+    tokens, seed = texts_of(tokens, predictor), seed_of(rng)
     count, length = tokens.shape
+    if length == 0:
+        raise check.InputError("tokens", "have at least one position")
     points = min(check.integer("points", points, least=1), length)
     edges = np.arange(points + 1) * length // points
     visible = np.empty((count, points), dtype=np.int64)
     keys = np.empty((count, length), dtype=np.int64)
     for row in range(count):
-        rng = np.random.default_rng([seed, row])
-        visible[row] = rng.integers(edges[:-1], edges[1:])
-        keys[row] = rng.permutation(length)
-    levels, rank = (torch.from_numpy(each).to(tokens.device) for each in (visible, keys))
-    # Copies, since a slice would travel with the whole it was cut from.
-    shards = [(tokens[part].clone(), levels[part].clone(), rank[part].clone()) for part in parts(count, batch)]
+        source = np.random.default_rng([seed, row])
+        visible[row] = source.integers(edges[:-1], edges[1:])
+        keys[row] = source.permutation(length)
+    levels, rank = (torch.as_tensor(each).to(tokens.device) for each in (visible, keys))
     work = _Levels(predictor, tuple(np.diff(edges).tolist()))
-    return torch.cat(engine.map(work, shards, lambda shard, done: progress(done))), points
+    job = Job(engine, work, (tokens, levels, rank), batch=batch, whole=predictor.whole)
+    nats = torch.cat(job([()], lambda task, done: progress(done))[0])
+    if bool(nats.isnan().any()):
+        raise check.InputError("", NOT_NUMBERS)
+    return nats, points
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Levels:
     """Work on shards: texts, the levels of each, and the rank of each position.
 
     Arguments:
-        predictor: The model. widths: How many levels each stratum has.
+        predictor: The model.
+        widths: How many levels each stratum has.
     """
 
     predictor: MaskPredictor

@@ -13,20 +13,23 @@ offered.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.distribution.base import Distribution
-from unmask.engine import LOCAL, Engine, Progress, Report, parts, unseen
+from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
+from unmask.evaluate.given import Randomness, generator_of, texts_of
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
 from unmask.sample import Sampler, Seeds, booleans, seeds_of
 from unmask.sample.draw import Replay
 from unmask.schedule import Schedule
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Replayed:
     """Likelihoods of texts under a sampler.
@@ -52,8 +55,22 @@ class Replayed:
         scored = self.revealed > 0
         return Estimate.of((self.nll[scored] / self.revealed[scored]).numpy())
 
+    def over(self, other: "Replayed") -> Estimate:
+        """Mean nats per sequence more than another schedule took, paired: on the same texts with the same seeds.
+
+        Without bias if both were named beforehand. Against whichever of several was best *on these texts* it is too
+        large, by up to about one standard error between near ties: that one was chosen for its luck too.
+
+        Raises:
+            InputError: if the other has another number of texts.
+        """
+        if other.nll.shape != self.nll.shape:
+            raise check.InputError("other", f"have {len(self.nll)} texts", found=f"{len(other.nll)}")
+        return Estimate.of((self.nll - other.nll).numpy())
+
     @property
     def mean_evaluations(self) -> float:
+        """Mean predictor evaluations of a text."""
         return float(self.evaluations.double().mean())
 
 
@@ -108,36 +125,27 @@ def replays(
     """Score texts under several schedules, on common randomness: for each, what `replay` gives.
 
     Arguments:
+        predictor: As for `replay`.
         schedules: The schedules. All batches of all of them are open to the engine at once.
-        predictor, tokens, rng, masked, batch, engine: As for `replay`.
+        tokens: As for `replay`.
+        rng: As for `replay`.
+        masked: As for `replay`.
+        batch: As for `replay`.
+        engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
     """
-    if not isinstance(tokens, Tensor):
-        raise check.InputError("tokens", "be a tensor of token ids", found=f"{type(tokens).__name__}")
-    if tokens.ndim != 2 or tokens.shape[0] == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
-        raise check.InputError(
-            "tokens",
-            "hold token ids of shape (count, length), at least one text",
-            found=f"{tokens.dtype} of shape {tuple(tokens.shape)}",
-        )
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
-        raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")
-    tokens = tokens.to(torch.int64)
+    tokens = texts_of(tokens, predictor)
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)
     seeds = seeds_of(rng, tokens.shape[0])
-    # A predictor that keeps something for each sequence must be given all of them at once.
-    slices = parts(tokens.shape[0], tokens.shape[0] if predictor.whole else batch)
-    # Copies, since a slice would travel with the whole it was cut from.
-    texts = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
-    shards = [(schedule, *text) for schedule in schedules for text in texts]
-    found = engine.map(_Scored(predictor), shards, lambda shard, done: progress(shard // len(slices), done))
-    results = []
-    for first in range(0, len(found), len(slices)):
-        nll, evaluations = zip(*found[first : first + len(slices)], strict=True)
+    job = Job(engine, _Scored(predictor), (tokens, hidden, seeds), batch=batch, whole=predictor.whole)
+    results: list[Replayed] = []
+    for found in job([(schedule,) for schedule in schedules], progress):
+        nll, evaluations = zip(*found, strict=True)
         results.append(Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations)))
     return results
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Scored:
     """Work on shards: a schedule, texts, what is masked of them, and their seeds."""
@@ -150,19 +158,24 @@ class _Scored:
         schedule, tokens, masked, seeds = shard
         sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
         trace = sampler.run(tokens, masked, rng=seeds)
-        return trace.nll, torch.from_numpy(trace.evaluations)
+        return trace.nll, torch.as_tensor(trace.evaluations)
 
 
-def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: torch.Generator) -> Estimate:
+def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: Randomness) -> Estimate:
     """Expected KL of the ideal sampler on a known distribution, estimated by replay of samples from it.
 
     Works for every order and size, where `expected_kl` is exact for random orders: a cross-check of it, and the only
     way for rules that look at predictions.
+
+    Arguments:
+        distribution: The distribution.
+        schedule: Any schedule of the library.
+        draws: Number of texts drawn, at least 2.
+        rng: Draws the texts, sizes and orders.
     """
     draws = check.integer("draws", draws, least=2)
-    if not isinstance(rng, torch.Generator):
-        raise check.InputError("rng", "be a torch.Generator", found=f"{type(rng).__name__}: it draws the texts too")
-    source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng, device=rng.device)))
+    randomness = generator_of(rng)
+    source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=randomness, device=randomness.device)))
     tokens = distribution.sample(draws, rng=source)
-    result = replay(ExactPredictor(distribution), schedule, torch.from_numpy(tokens), rng=rng)
+    result = replay(ExactPredictor(distribution), schedule, torch.as_tensor(tokens), rng=randomness)
     return Estimate.of(result.nll.numpy() + distribution.log_probability(tokens))

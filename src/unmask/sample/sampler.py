@@ -22,7 +22,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.engine import LOCAL, SHARD, Engine, Report, parts
+from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor
 from unmask.sample.draw import Categorical, Draw, Replay
 from unmask.sample.plan import Pace, pace_for
@@ -276,9 +276,8 @@ class Sampler:
         """
         tokens, hidden = _start(start, masked, self.predictor, device)
         seeds = seeds_of(rng, tokens.shape[0])
-        slices = parts(tokens.shape[0], max(tokens.shape[0], 1) if self.predictor.whole else batch)
-        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
-        return engine.map(_Filled(self), shards, lambda shard, done: progress(done))
+        job = Job(engine, _Filled(self), (tokens, hidden, seeds), batch=batch, whole=self.predictor.whole)
+        return job([()], lambda task, done: progress(done))[0]
 
 
 @dataclass(frozen=True, eq=False)
