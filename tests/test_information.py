@@ -14,6 +14,7 @@ from unmask.information import (
     information_sum,
     kl,
     loss_curve,
+    measures,
     total_correlation,
 )
 from unmask.information.curve import Curve
@@ -99,7 +100,7 @@ def test_axes_may_differ_in_size():
 def test_curve_in_slices_is_the_curve_at_once(monkeypatch):
     joint = np.random.default_rng(2).dirichlet([0.2] * 3**6).reshape((3,) * 6)
     whole = information_curve(joint)
-    monkeypatch.setattr(information, "_CELLS_AT_ONCE", 20)
+    monkeypatch.setattr(measures, "_CELLS_AT_ONCE", 20)
     np.testing.assert_allclose(information_curve(joint), whole, rtol=1e-13)
 
 
