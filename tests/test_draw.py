@@ -8,12 +8,12 @@ torch = pytest.importorskip("torch")
 from reference import chi_square  # noqa: E402
 from unmask.sample.draw import Categorical, Greedy, Replay, TopK, TopP, invert  # noqa: E402
 
-NOWHERE = torch.zeros(0, dtype=torch.int64)
+FIRST = torch.zeros(1, dtype=torch.int64)
 
 
 def drawn(draw, logits, count, seed=0):
     uniform = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return draw(logits.expand(count, -1), uniform, NOWHERE)
+    return draw(logits.expand(count, -1), uniform, torch.arange(count))
 
 
 def counts(tokens, vocab):
@@ -116,7 +116,7 @@ def test_the_whole_mass_cuts_nothing_however_small():
     logits = torch.zeros((1, 40_001))
     logits[0, 0] = 20.0
     last = torch.tensor([1 - 1e-13], dtype=torch.float64)
-    assert TopP(1.0)(logits, last, NOWHERE).item() == Categorical()(logits, last, NOWHERE).item() > 0
+    assert TopP(1.0)(logits, last, FIRST).item() == Categorical()(logits, last, FIRST).item() > 0
 
 
 def test_greedy_takes_the_most_likely_whatever_the_number():

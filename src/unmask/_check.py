@@ -8,14 +8,16 @@ parts of an `InputError`: the command line says "--x must …", the page puts it
 import difflib
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from types import UnionType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 # Where randomness comes from: a generator, or a seed that makes one.
 Rng = np.random.Generator | int
@@ -89,8 +91,9 @@ class InputError(ValueError):
 
     def changed(self, **parts: Any) -> "InputError":
         """The same mistake with some of its parts replaced."""
-        kept = {"argument": self.argument, "must": self.must, "found": self.found, "detail": self.detail}
-        return InputError(**{**kept, "remedy": self.remedy, "choices": self.choices, **parts})
+        kept: dict[str, Any] = {"argument": self.argument, "must": self.must, "found": self.found}
+        kept |= {"detail": self.detail, "remedy": self.remedy, "choices": self.choices}
+        return InputError(**{**kept, **parts})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker's mistake travels to the process that asked for the work.
@@ -151,7 +154,7 @@ def integer(name: str, value: object, *, least: int | None = None, most: int | N
             raise TypeError
         number = operator.index(value)  # pyright: ignore[reportArgumentType]
     except TypeError:
-        raise InputError(name, "be an integer", found=shown(value)) from None
+        raise InputError(name, "be an integer", found=shown(cast(object, value))) from None
     if least is not None and number < least:
         raise InputError(name, f"be at least {least}", found=_digits(number))
     if most is not None and number > most:
@@ -171,7 +174,7 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
             raise TypeError
         number = float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        raise InputError(name, "be a number", found=shown(value)) from None
+        raise InputError(name, "be a number", found=shown(cast(object, value))) from None
     except OverflowError:
         raise InputError(name, "be finite", found="a larger number than a float can hold") from None
     if not np.isfinite(number):
@@ -204,16 +207,17 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     return steps, length
 
 
-def instance(name: str, value: object, kinds: type | UnionType, must: str) -> None:
-    """Refuse `value` unless it is of one of the kinds; `must` says what that is, as in "be a Schedule".
+def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> T:
+    """Return `value` if it is of the kind; `must` says what that is, as in "be a Schedule".
 
     Example:
         >>> instance("stop", 3, str, "be a word")
         Traceback (most recent call last):
         unmask._check.InputError: Argument 'stop' must be a word, not 3.
     """
-    if not isinstance(value, kinds):
+    if not isinstance(value, kind):
         raise InputError(name, must, found=shown(value))
+    return cast(T, value)
 
 
 def function(name: str, value: object, must: str = "be a function") -> None:
@@ -318,7 +322,7 @@ def generator(name: str, value: object) -> np.random.Generator:
     if isinstance(value, np.random.Generator):
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return np.random.default_rng(seed(name, value))
+        return np.random.default_rng(seed(name, cast(object, value)))
     found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
     raise InputError(name, "be a numpy generator or a seed", found=found)
 
@@ -342,7 +346,7 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
 
 
 @contextmanager
-def renamed(theirs: str, mine: str) -> Iterator[None]:
+def renamed(theirs: str, mine: str) -> Generator[None]:
     """Let a mistake found further down speak of the argument that the caller was given.
 
     Example:

@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, final
 
-from unmask import _check as check
+import unmask._check as check
 
 SHARD = 32  # texts of a shard: as many as a device needs to be busy, few enough for many workers
 
@@ -61,6 +61,7 @@ class Engine(ABC):
         return None
 
 
+@final
 class Local(Engine):
     """One shard after the other, in this process.
 
