@@ -215,8 +215,10 @@ def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) 
 def _tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
     if temperature == 1.0:
         return log_probabilities
-    # From the largest on: near temperature 0 every quotient would otherwise be −∞.
-    return (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
+    # From the largest on: near temperature 0 every quotient would otherwise be −∞; and one below what a float32 can
+    # hold would divide by zero.
+    least = max(temperature, torch.finfo(log_probabilities.dtype).tiny)
+    return (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / least
 
 
 def _check_temperature(temperature: float) -> None:
