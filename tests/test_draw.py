@@ -160,10 +160,12 @@ def test_a_mass_that_is_reached_exactly_needs_no_more_tokens(mass, kept):
 @pytest.mark.parametrize("make", [Categorical, lambda t: TopK(2, t), lambda t: TopP(0.9, t), lambda t: TopP(1.0, t)])
 @pytest.mark.parametrize("temperature", [1e-30, 1e-39, 1e-300])
 def test_a_temperature_near_zero_takes_the_most_likely_token_in_float32(make, temperature):
-    """Every quotient of a log-probability by such a temperature is beyond a float32."""
-    logits = torch.log(torch.tensor([[0.3, 0.2, 0.4, 0.1], [0.2, 0.5, 0.2, 0.1]]))
+    """Among 600 tokens every log-probability is below −6, and its quotient by such a temperature beyond a float32."""
+    logits = torch.zeros((2, 600))
+    logits[0, 17], logits[1, 555] = 0.2, 0.1
     uniform = torch.tensor([0.01, 0.99], dtype=torch.float64)
-    assert make(temperature)(logits, uniform, torch.arange(2)).tolist() == [2, 1]
+    drawn = make(temperature)(torch.log_softmax(logits, dim=-1), uniform, torch.arange(2))
+    assert drawn.tolist() == [17, 555]
 
 
 DRAWS = [Categorical(), Categorical(0.5), TopK(1), TopK(2, 3.0), TopP(0.9), TopP(1.0), TopP(0.5, 0.2), Greedy()]

@@ -1,4 +1,4 @@
-"""The plan of a batch: nothing that is due is given up, whatever a host, an early stop or an order of one's own does."""
+"""The plan of a batch: nothing that is due is given up, whatever a host, a stop or an order of one's own does."""
 
 from dataclasses import dataclass, replace
 
