@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 from pairs import label  # noqa: E402
 from unmask import size  # noqa: E402
 from unmask.adapters.hosted import Hosted  # noqa: E402
-from unmask.evaluate import replay, replayed_kl  # noqa: E402
+from unmask.evaluate import replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.sample import Sampler, seeds_of  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -95,7 +95,6 @@ def test_what_is_neither_seed_nor_generator_is_refused(bad):
         lambda: SAMPLER.init((2, 6), rng=bad),
         lambda: SAMPLER.run((2, 6), rng=[0, bad]),
         lambda: SAMPLER.batches((2, 6), rng=bad),
-        lambda: replayed_kl(CHAIN, SAMPLER.schedule, 2, rng=bad),
         lambda: replay(SAMPLER.predictor, SAMPLER.schedule, torch.zeros((2, 6), dtype=torch.int64), rng=bad),
     ]
     for call in calls:
@@ -166,9 +165,6 @@ def test_everything_above_takes_the_same():
     numbers = seeds_of(1, 3)
     first, second = (replay(SAMPLER.predictor, SAMPLER.schedule, texts, rng=rng).nll for rng in (1, numbers))
     assert torch.equal(first, second)
-    estimates = [replayed_kl(CHAIN, SAMPLER.schedule, 3, rng=rng) for rng in (1, torch.Generator().manual_seed(1))]
-    assert estimates[0] == estimates[1]
-    assert replayed_kl(CHAIN, SAMPLER.schedule, 3, rng=np.random.default_rng(1)).draws == 3
     traces = [SAMPLER.batches((3, 6), rng=rng, batch=2) for rng in (1, numbers)]
     for one, two in zip(*traces, strict=True):
         same(one, two)

@@ -265,10 +265,14 @@ def room(name: str, count: int, each: int = 1) -> None:
 
 def array(name: str, values: object) -> NDArray[Any]:
     """Return `values` as an array if they fill one."""
+    if isinstance(values, range):  # which says nothing of the memory that it would take
+        listed(name, values, "be an array", most=ROOM)
     try:
         return np.asarray(values)
     except (ValueError, TypeError):
         raise InputError(name, "be an array", found="rows of different lengths") from None
+    except Exception:  # a stranger's object may fail at anything
+        raise InputError(name, "be an array", found=f"a {type(values).__name__}") from None
 
 
 def numbers(name: str, values: object) -> NDArray[np.float64]:

@@ -1,32 +1,56 @@
-"""Compiled loops: numba where it is installed, plain Python where it is not (the same results, more slowly)."""
+"""Compiled loops: numba where it is installed, plain Python where it is not (the same results, more slowly).
 
+numba takes longer to import than all the rest of the core, and most of what the core is asked needs no loop. So it is
+imported when a compiled function is first called, not when one is defined.
+"""
+
+import functools
+import threading
+from collections import defaultdict
 from collections.abc import Callable
-from functools import cache, wraps
-from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_lock = threading.Lock()
+_waiting: dict[str, list[Callable[..., Any]]] = defaultdict(list)  # by module, until one of them is called
+_made: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function of arrays and numbers when it is first called; importing numba alone takes 0.2 s.
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function of arrays and numbers when it is called, once for all processes where they can keep it.
 
-    Such functions may not call each other: a loop that is compiled can see no other but a compiled one.
+    A compiled function may call others of its own module.
     """
+    _waiting[function.__module__].append(function)
 
-    @wraps(function)
-    def run(*values: Any) -> Any:
-        return _made(function)(*values)
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if function not in _made:
+            _compile(function.__module__)
+        return _made[function](*args, **kwargs)
 
-    return run
+    return call
 
 
-@cache
-def _made(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The compiled function, kept for all processes where there is a place for it."""
+def _compile(module: str) -> None:
+    """Put what numba makes of them in the place of all functions of a module: it finds the ones they call by name."""
+    with _lock:
+        for function in _waiting.pop(module, []):
+            made = _njit(function)
+            scope, name = function.__globals__, function.__name__
+            if getattr(scope.get(name), "__wrapped__", None) is function:
+                scope[name] = made
+            _made[function] = made
+
+
+def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
-        numba: Any = import_module("numba")
+        from numba import njit
     except ModuleNotFoundError:
         return function
     try:
-        return numba.njit(cache=True)(function)
+        return njit(cache=True)(function)
     except RuntimeError:  # neither the package nor the home folder can be written
-        return numba.njit(function)
+        return njit(function)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, final
+from typing import Any, Generic, Protocol, Self, TypeVar, final
 
 import unmask._check as check
 
@@ -89,3 +89,61 @@ def parts(count: int, size: int = SHARD) -> list[slice]:
     """
     size = check.integer("batch", size, least=1)
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+class Column(Protocol):
+    """Something with one entry for each text: a tensor, or a tuple."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: slice, /) -> Any: ...
+
+
+@final
+class Job(Generic[R]):
+    """The same work on the same texts, for one task after another: cut into shards, handed out, gathered.
+
+    A shard is `(*task, *part)`: what is asked, then a few texts with all that belongs to them. A job is called with
+    tasks and gives, for each of them, the results of its shards in the order of the texts.
+
+    Arguments:
+        engine: Who does it.
+        work: What to do with a shard. It is handed out once, whatever number of tasks there will be.
+        columns: What there is of the texts, each cut alike.
+        batch: Texts of a shard.
+        whole: True puts all texts into one shard, whatever `batch` says: the work keeps something for each of them
+            (`unmask.predict.MaskPredictor.whole`).
+
+    Example:
+        >>> job = Job(LOCAL, lambda shard, report: shard[0] * sum(shard[1]), [(1, 2, 3)], batch=2, whole=False)
+        >>> job([(1,), (10,)])
+        [[3, 3], [30, 30]]
+    """
+
+    def __init__(
+        self, engine: Engine, work: Work[Any, R], columns: Sequence[Column], *, batch: int, whole: bool
+    ) -> None:
+        count = len(columns[0])
+        batch = check.integer("batch", batch, least=1)
+        self._parts = [
+            tuple(_copied(column[part]) for column in columns)
+            for part in parts(count, max(count, 1) if whole else batch)
+        ]
+        self._run: Run[Any, R] = engine.prepare(work)
+
+    def __call__(self, tasks: Sequence[tuple[Any, ...]], progress: Progress = unseen) -> list[list[R]]:
+        """The results of all shards, for each task.
+
+        Arguments:
+            tasks: What is asked, one tuple each.
+            progress: Called with the number of a task and the amount done of it since the last call.
+        """
+        size = len(self._parts)
+        shards = [(*task, *part) for task in tasks for part in self._parts]
+        found = self._run(shards, lambda shard, done: progress(shard // size, done))
+        return [found[number * size : (number + 1) * size] for number in range(len(tasks))]
+
+
+def _copied(part: Any) -> Any:
+    # A slice of a tensor would travel with the whole it was cut from.
+    return part.clone() if hasattr(part, "clone") else part

@@ -14,15 +14,16 @@ offered.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from unmask import _check as check
-from unmask._torch import Tensor, integral, torch
+from unmask._torch import Tensor, torch
 from unmask.distribution.base import Distribution
 from unmask.engine import LOCAL, Engine, Progress, Report, parts, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
 from unmask.sample import Sampler, Seeds, booleans, seeds_of
 from unmask.sample.draw import Replay
-from unmask.sample.seeds import Source, source_of
 from unmask.schedule import Schedule
 
 
@@ -73,8 +74,8 @@ def replay(
         predictor: The model.
         schedule: Any schedule of the library.
         tokens: Texts, shape `(count, length)`, on the device of the model.
-        rng: A seed or a generator, which draws a seed for each text, or a list of these (`unmask.sample.seeds`): they
-            draw sizes and orders. Use the same to compare schedules on common randomness.
+        rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
+            schedules on common randomness.
         masked: Positions to score, of the same shape; all by default. The others are given.
         batch: Texts evaluated at once.
         engine: Who does it. The result does not depend on it.
@@ -113,7 +114,7 @@ def replays(
     """
     if not isinstance(tokens, Tensor):
         raise check.InputError("tokens", "be a tensor of token ids", found=f"{type(tokens).__name__}")
-    if tokens.ndim != 2 or tokens.shape[0] == 0 or not integral(tokens):
+    if tokens.ndim != 2 or tokens.shape[0] == 0 or tokens.is_floating_point() or tokens.dtype == torch.bool:
         raise check.InputError(
             "tokens",
             "hold token ids of shape (count, length), at least one text",
@@ -152,14 +153,16 @@ class _Scored:
         return trace.nll, torch.from_numpy(trace.evaluations)
 
 
-def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: int | Source) -> Estimate:
+def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: torch.Generator) -> Estimate:
     """Expected KL of the ideal sampler on a known distribution, estimated by replay of samples from it.
 
     Works for every order and size, where `expected_kl` is exact for random orders: a cross-check of it, and the only
     way for rules that look at predictions.
     """
     draws = check.integer("draws", draws, least=2)
-    predictor, source = ExactPredictor(distribution), source_of(rng)
-    tokens = distribution.sample(draws, rng=seeds_of(source, 1)[0])
-    result = replay(predictor, schedule, torch.from_numpy(tokens), rng=source)
+    if not isinstance(rng, torch.Generator):
+        raise check.InputError("rng", "be a torch.Generator", found=f"{type(rng).__name__}: it draws the texts too")
+    source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=rng, device=rng.device)))
+    tokens = distribution.sample(draws, rng=source)
+    result = replay(ExactPredictor(distribution), schedule, torch.from_numpy(tokens), rng=rng)
     return Estimate.of(result.nll.numpy() + distribution.log_probability(tokens))

@@ -30,7 +30,10 @@ class Prediction:
 
     def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
         check.function("head", head)
-        if not parts or any(len(part) != len(parts[0]) for part in parts):
+        check.instance("parts", parts, tuple, "be a tuple of tensors")
+        for part in parts:
+            check.instance("parts", part, Tensor, "be a tuple of tensors")
+        if not parts or any(part.ndim == 0 or len(part) != len(parts[0]) for part in parts):
             raise check.InputError("parts", "be tensors of as many rows each, at least one of them")
         self.parts, self.head, self.vocab = parts, head, check.integer("vocab", vocab, least=1)
 
@@ -38,12 +41,21 @@ class Prediction:
         return self.parts[0].shape[0]
 
     def take(self, index: Tensor) -> "Prediction":
-        """The predictions of the given rows, by their indices."""
+        """The predictions of the given rows, by their indices or by one boolean for each."""
+        check.instance("index", index, Tensor, "be a tensor of indices")
+        fits = index.shape == (len(self),) if index.dtype == torch.bool else index.ndim == 1 and integral(index)
+        if not fits or (index.dtype != torch.bool and outside(index, len(self))):
+            raise check.InputError("index", f"hold indices from 0 to {len(self) - 1}, or {len(self)} booleans")
         return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
 
     def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Logits of rows `start … stop−1`, shape `(rows, vocab)`, in float32 or better."""
-        return precise(self.head(*(part[start:stop] for part in self.parts)))
+        return precise(self._head(start, stop))
+
+    def _head(self, start: int, stop: int | None) -> Tensor:
+        first = check.integer("start", start, least=0)
+        last = None if stop is None else check.integer("stop", stop, least=0)
+        return self.head(*(part[first:last] for part in self.parts))
 
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
@@ -53,7 +65,7 @@ class Prediction:
 
     def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Log-probabilities of rows `start … stop−1`, shape `(rows, vocab)`, in float32 or better."""
-        values = self.head(*(part[start:stop] for part in self.parts))
+        values = self._head(start, stop)
         # One fused pass from the model's dtype: converting first would double the memory traffic.
         return torch.log_softmax(values, dim=-1, dtype=better(values.dtype))
 
@@ -99,7 +111,7 @@ class Prediction:
         """All three from one pass over the vocabulary, where the machine has a kernel for it."""
         parts: list[Tensor] = []
         for start, stop in self.chunks() if self.parts[0].is_cuda else []:
-            logits = self.head(*(part[start:stop] for part in self.parts))
+            logits = self._head(start, stop)
             if not fused.usable(logits):
                 return None
             parts.append(fused.statistics(logits))
@@ -108,7 +120,7 @@ class Prediction:
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         parts: list[Tensor] = []
         for start, stop in self.chunks() or [(0, 0)]:
-            logits = self.head(*(part[start:stop] for part in self.parts))
+            logits = self._head(start, stop)
             # One fused pass from the model's dtype to probabilities in float32 or better.
             parts.append(function(torch.softmax(logits, dim=-1, dtype=better(logits.dtype))))
         return torch.cat(parts)

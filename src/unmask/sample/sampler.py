@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import unmask._check as check
 from unmask._torch import Tensor, outside, seen, torch
-from unmask.engine import LOCAL, SHARD, Engine, Report, parts
+from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
 from unmask.sample.plan import Plan, plan_for
@@ -296,9 +296,8 @@ class Sampler:
         check.function("progress", progress)
         tokens, hidden = start_of(start, masked, self.predictor, device, each=2)
         seeds = seeds_of(rng, tokens.shape[0])
-        slices = parts(tokens.shape[0], max(tokens.shape[0], 1) if self.predictor.whole else batch)
-        shards = [(tokens[part].clone(), hidden[part].clone(), seeds[part]) for part in slices]
-        return engine.map(_Filled(self), shards, lambda shard, done: progress(done))
+        job = Job(engine, _Filled(self), (tokens, hidden, seeds), batch=batch, whole=self.predictor.whole)
+        return job([()], lambda task, done: progress(done))[0]
 
 
 @final

@@ -40,6 +40,8 @@ def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
         >>> seeds_of(7, 2) == seeds_of(torch.Generator().manual_seed(7), 2) == seeds_of(7, 9)[:2]
         True
     """
+    batch = check.integer("batch", batch, least=0)
+    check.room("batch", batch)
     listed = _listed(rng, batch)
     if listed is None:
         return _drawn(source_of(rng, "be a seed, a generator of torch or numpy, or a list of these"), batch)

@@ -54,7 +54,7 @@ def _device(device: torch.device | str | None) -> torch.device | None:
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
-    except (RuntimeError, TypeError, AssertionError, NotImplementedError):
+    except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError):  # as its parts please
         found = torch.device("meta")
     if found.type == "meta":  # which holds no numbers
         raise check.InputError("device", "be a device of this machine", found=check.shown(device))

@@ -72,6 +72,7 @@ class Trace:
             blank: Stands for a masked position.
         """
         check.function("decode", decode)
+        check.instance("blank", blank, str, "be text")
         drawn = plain(self.revealed != OPEN)
         words = [
             [decode([token]) if known else blank for token, known in zip(row, mask, strict=True)]
