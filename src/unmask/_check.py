@@ -197,7 +197,7 @@ def spelled(name: str, word: str) -> float:
 
 def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     """Return both as ints if `1 <= steps <= length`: every step must reveal at least one token."""
-    length = integer("length", length, least=1)
+    length = integer("length", length, least=1, most=LONGEST)
     steps = integer("steps", steps, least=1)
     if steps > length:
         raise InputError(

@@ -60,7 +60,7 @@ class BlindOrder(Order):
         """
 
 
-class Predicted(Protocol):
+class Predictions(Protocol):
     """What an order may read of predictions, one number for each position, as in `unmask.predict.Prediction`."""
 
     @property
@@ -75,7 +75,7 @@ class ReactiveOrder(Order):
     """An order that looks at the predictions of all masked positions."""
 
     @abstractmethod
-    def score(self, prediction: Predicted) -> Any:
+    def score(self, prediction: Predictions) -> Any:
         """One number for each predicted position; the largest is revealed first."""
 
 
@@ -253,7 +253,7 @@ class Dilated(BlindOrder):
 class Confidence(ReactiveOrder):
     """Largest probability first (low-confidence remasking at temperature 0, MaskGIT)."""
 
-    def score(self, prediction: Predicted) -> Any:
+    def score(self, prediction: Predictions) -> Any:
         return _read(prediction, "confidence")
 
 
@@ -262,7 +262,7 @@ class Confidence(ReactiveOrder):
 class Margin(ReactiveOrder):
     """Largest gap between the two largest probabilities first."""
 
-    def score(self, prediction: Predicted) -> Any:
+    def score(self, prediction: Predictions) -> Any:
         return _read(prediction, "margin")
 
 
@@ -271,7 +271,7 @@ class Margin(ReactiveOrder):
 class Entropy(ReactiveOrder):
     """Smallest entropy first."""
 
-    def score(self, prediction: Predicted) -> Any:
+    def score(self, prediction: Predictions) -> Any:
         return -_read(prediction, "entropy")
 
 

@@ -36,6 +36,7 @@ def start_of(
 
 def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
     """Booleans of the shape of the tokens, where those are."""
+    check.instance("tokens", tokens, Tensor, "be a tensor of token ids")
     if not isinstance(values, Tensor):
         raise check.InputError(name, "be a tensor of booleans", found=f"{type(values).__name__}")
     if values.dtype != torch.bool or values.shape != tokens.shape:
