@@ -273,7 +273,8 @@ MADE_HERE = set(
     "information.Reading distribution.CurveEstimate sample.State sample.Step sample.Trace evaluate.Estimate evaluate.Law "
     "evaluate.Replayed bounds.Choice calibrate.Advice calibrate.Calibration calibrate.Curved calibrate.Tabled "
     "calibrate.Forecast calibrate.losses_of calibrate.Groups calibrate.Predicted schedule.encode schedule.decode "
-    "size.ConditionalPoisson.pmf".split()
+    "size.ConditionalPoisson.pmf size.ConditionalPoisson.draw size.Threshold.count size.Factor.count "
+    "size.EntropyBound.count size.AtLeast.count size.AtMost.count".split()
 ) | {
     f"calibrate.{kind}.{name}"
     for kind in ("Curved", "Tabled")

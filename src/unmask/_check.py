@@ -7,6 +7,7 @@ parts of an `InputError`: the command line says "--x must …", the page puts it
 
 import difflib
 import operator
+import os
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -247,6 +248,15 @@ def positions(name: str, values: object, length: int) -> list[int]:
     except TypeError:
         raise InputError(name, "be a list of positions", found=shown(values)) from None
     return [integer(name, value, least=0, most=length - 1) for value in some]
+
+
+def path(name: str, value: object) -> str:
+    """Return `value` as the name of a file, whether or not there is one."""
+    try:
+        text = os.fspath(cast("os.PathLike[str]", value))
+    except TypeError:
+        text = None
+    return instance(name, text if isinstance(text, str) else value, str, "name a file")
 
 
 def room(name: str, count: int, each: int = 1) -> None:
