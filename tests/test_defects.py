@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from toy import table_model  # noqa: E402
-from unmask import order, predict, size  # noqa: E402
+from unmask import _torch, order, size  # noqa: E402
 from unmask.distribution import Parity  # noqa: E402
 from unmask.predict import Counted, ExactPredictor, Guided, Headed, Logits, Suppressed  # noqa: E402
 from unmask.predict import base as prediction  # noqa: E402
@@ -36,6 +36,12 @@ class Recorder(TorchDispatchMode):
             else:
                 self.seen.append((function.__name__.split(".")[0], (), None))
         return result
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    """On a CPU nothing waits, and more is looked at; the loop runs as it would on a GPU."""
+    monkeypatch.setattr(_torch, "at_hand", lambda values: False)
 
 
 def headed():
@@ -82,6 +88,7 @@ def test_nothing_sorts_the_vocabulary(schedule):
     assert not [entry for entry in seen if entry[0] in ("sort", "argsort", "topk") and VOCAB in entry[1]]
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 def test_the_blind_loop_never_waits_for_the_device():
     """A wait of the host at each step, for each row or even each candidate token."""
     for how_many in (size.Even(4), size.TC(4), size.LogLinear(6)):
@@ -89,9 +96,10 @@ def test_the_blind_loop_never_waits_for_the_device():
         assert not [name for name, *_ in seen if name in WAITS]
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 def test_a_mask_within_the_vocabulary_is_excluded_without_a_copy_from_the_host():
     """Token ids moved to the device at a step, which waits for it: here they are written by the device itself."""
-    predict._index.cache_clear()
+    prediction.token_index.cache_clear()
     inside = Suppressed(Headed(headed().body, headed().head, VOCAB, VOCAB - 1), [3, 5])
     sampler = Sampler(inside, SCHEDULES[0])
     state = sampler.init((3, LENGTH), rng=[1, 2, 3])
@@ -113,6 +121,7 @@ def test_logits_of_all_positions_are_never_copied(monkeypatch):
     assert max(shape[0] for name, shape, _ in recorder.seen if name == "index" and VOCAB in shape) == 4
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 @pytest.mark.parametrize("which", RANKED, ids=str)
 def test_waits_of_ranked_orders_do_not_grow_with_the_batch(which):
     """The same, for rules that look: a fixed few per step whatever the batch."""

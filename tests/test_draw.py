@@ -6,14 +6,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from reference import chi_square  # noqa: E402
+from unmask import InputError  # noqa: E402
 from unmask.sample.draw import Categorical, Greedy, Replay, TopK, TopP, invert  # noqa: E402
 
-NOWHERE = torch.zeros(0, dtype=torch.int64)
+FIRST = torch.zeros(1, dtype=torch.int64)
 
 
 def drawn(draw, logits, count, seed=0):
     uniform = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    return draw(logits.expand(count, -1), uniform, NOWHERE)
+    return draw(logits.expand(count, -1), uniform, torch.arange(count))
 
 
 def counts(tokens, vocab):
@@ -116,7 +117,7 @@ def test_the_whole_mass_cuts_nothing_however_small():
     logits = torch.zeros((1, 40_001))
     logits[0, 0] = 20.0
     last = torch.tensor([1 - 1e-13], dtype=torch.float64)
-    assert TopP(1.0)(logits, last, NOWHERE).item() == Categorical()(logits, last, NOWHERE).item() > 0
+    assert TopP(1.0)(logits, last, FIRST).item() == Categorical()(logits, last, FIRST).item() > 0
 
 
 def test_greedy_takes_the_most_likely_whatever_the_number():
@@ -143,3 +144,70 @@ def test_bad_arguments_get_one_sentence():
         TopP(1.5)
     with pytest.raises(ValueError, match="Argument 'mass' must be greater than 0, not 0"):
         TopP(0)
+
+
+# Ties, temperatures near zero, and what is not a number
+
+
+@pytest.mark.parametrize(("mass", "kept"), [(0.25, 1), (0.5, 2), (0.75, 3), (0.7500001, 4)])
+def test_a_mass_that_is_reached_exactly_needs_no_more_tokens(mass, kept):
+    """Four equal tokens, whose probabilities and sums are exact: half the mass is two of them."""
+    logits, grid = torch.zeros((400, 4)), (torch.arange(400, dtype=torch.float64) + 0.5) / 400
+    found = counts(TopP(mass)(logits, grid, torch.arange(400)), 4)
+    assert np.count_nonzero(found) == kept
+
+
+@pytest.mark.parametrize("make", [Categorical, lambda t: TopK(2, t), lambda t: TopP(0.9, t), lambda t: TopP(1.0, t)])
+@pytest.mark.parametrize("temperature", [1e-30, 1e-39, 1e-300])
+def test_a_temperature_near_zero_takes_the_most_likely_token_in_float32(make, temperature):
+    """Among 600 tokens every log-probability is below −6, and its quotient by such a temperature beyond a float32."""
+    logits = torch.zeros((2, 600))
+    logits[0, 17], logits[1, 555] = 0.2, 0.1
+    uniform = torch.tensor([0.01, 0.99], dtype=torch.float64)
+    drawn = make(temperature)(torch.log_softmax(logits, dim=-1), uniform, torch.arange(2))
+    assert drawn.tolist() == [17, 555]
+
+
+DRAWS = [Categorical(), Categorical(0.5), TopK(1), TopK(2, 3.0), TopP(0.9), TopP(1.0), TopP(0.5, 0.2), Greedy()]
+
+
+@pytest.mark.parametrize("draw", DRAWS, ids=str)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("vocab", [1, 2, 600])
+def test_nothing_is_drawn_from_what_is_not_a_number(draw, bad, vocab):
+    """Whole rows, one among others; for NaN and ∞ a single entry will do."""
+    uniform, rows = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64), torch.arange(3)
+    whole = torch.zeros((3, vocab))
+    whole[1] = bad
+    part = torch.zeros((3, vocab))
+    part[1, -1] = bad
+    for logits in (whole, part) if bad != float("-inf") else (whole,):
+        with pytest.raises(InputError, match="gave logits that are not numbers, or excluded every token"):
+            draw(logits, uniform, rows)
+
+
+@pytest.mark.parametrize("draw", [*DRAWS, Replay(torch.zeros((2, 2), dtype=torch.int64))], ids=lambda d: repr(d)[:20])
+def test_arguments_that_do_not_fit_get_one_sentence(draw):
+    logits, uniform, rows = torch.zeros((3, 4)), torch.zeros(3), torch.arange(3)
+    for bad, sentence in (
+        ((logits[0], uniform, rows), r"Argument 'log_probabilities' must hold real numbers of shape \(rows, vocab\)"),
+        ((logits[:, :0], uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
+        ((logits.long(), uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
+        ((logits + 1j, uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
+        ((None, uniform, rows), "Argument 'log_probabilities' must be a tensor, not None"),
+        ((logits, uniform[:2], rows), "Argument 'uniform' must hold one number for each of 3 rows"),
+        ((logits, uniform + 1, rows), "Argument 'uniform' must hold numbers from 0 to 1, without 1"),
+        ((logits, uniform * torch.nan, rows), "Argument 'uniform' must hold numbers from 0 to 1"),
+        ((logits, uniform, rows[:2]), "Argument 'rows' must hold one index for each of 3 rows"),
+        ((logits, uniform, rows + 0.5), "Argument 'rows' must hold one index"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            draw(*bad)
+
+
+def test_tokens_to_replay_are_token_ids():
+    for bad in (None, [[1]], torch.zeros(3, dtype=torch.int64), torch.zeros((2, 2)), torch.zeros((2, 2)) * 1j):
+        with pytest.raises(InputError, match=r"Argument 'tokens' must (be a tensor|hold token ids)"):
+            Replay(bad)
+    with pytest.raises(InputError, match="Argument 'rows' must hold indices from 0 to 3"):
+        Replay(torch.zeros((2, 2), dtype=torch.int64))(torch.zeros((1, 3)), torch.zeros(1), torch.tensor([4]))

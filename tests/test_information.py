@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask import information
+from unmask import InputError, information
 from unmask.information import (
     dual_total_correlation,
     entropy,
@@ -14,6 +14,7 @@ from unmask.information import (
     information_sum,
     kl,
     loss_curve,
+    measures,
     total_correlation,
 )
 from unmask.information.curve import Curve
@@ -99,7 +100,7 @@ def test_axes_may_differ_in_size():
 def test_curve_in_slices_is_the_curve_at_once(monkeypatch):
     joint = np.random.default_rng(2).dirichlet([0.2] * 3**6).reshape((3,) * 6)
     whole = information_curve(joint)
-    monkeypatch.setattr(information, "_CELLS_AT_ONCE", 20)
+    monkeypatch.setattr(measures, "_CELLS_AT_ONCE", 20)
     np.testing.assert_allclose(information_curve(joint), whole, rtol=1e-13)
 
 
@@ -150,3 +151,19 @@ def test_a_joint_too_large_for_its_curve_is_refused_before_any_work():
     joint[(0,) * 20] = 1.0
     with pytest.raises(ValueError, match=r"at most 2\^31 cells .* `unmask.distribution.estimate_curve`"):
         information_curve(joint)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_curve_may_rise_by_rounding_and_by_no_more(scale):
+    """Rounding is 1e-9 of the largest value, or of 1 nat if all are smaller."""
+    for rise in (0.0, 0.5e-9):
+        assert Curve(scale * np.array([1.0, 0.5, 0.5 + rise])).length == 3
+        assert Curve(scale * np.array([1.0, 0.5, -rise])).length == 3
+    for rise in (2e-9, 1e-6, 5e-4):
+        with pytest.raises(InputError, match=r"must not increase, but it rises by .* from 1 to 2 visible"):
+            Curve(scale * np.array([1.0, 0.5, 0.5 + rise]))
+        with pytest.raises(InputError, match="Argument 'loss' must not be negative, but ends at -"):
+            Curve(scale * np.array([1.0, 0.5, -rise]))
+    with pytest.raises(InputError, match="rises"):
+        Curve(np.array([1e-12, 1e-12 + 2e-9]))
+    assert Curve(np.array([1e-12, 1e-12 + 0.5e-9])).drops.tolist() == [0.0]

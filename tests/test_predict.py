@@ -168,6 +168,16 @@ def test_impossible_tokens_stay_impossible_under_guidance():
     np.testing.assert_allclose(p, [1.0, 0.0])
 
 
+def test_tokens_that_may_not_be_drawn_stay_so_under_guidance():
+    """Impossible with the prompt and without: their logits differ by −∞ − (−∞), which is not a number."""
+    base, prompt = Suppressed(Logits(table_model(), 6, 5), [2, 4]), torch.tensor([True, False, False, False, False])
+    tokens = torch.tensor([[1, 5, 5, 5, 5]])
+    p = Guided(base, prompt, 1.5)(tokens, tokens == 5).log_probabilities().exp()
+    assert bool(torch.isfinite(p).all())
+    assert bool((p[:, [2, 4, 5]] == 0).all())
+    assert bool((p[:, [0, 1, 3]] > 0).all())
+
+
 def test_prompts_of_another_shape_are_refused():
     base = Logits(table_model(), 6, 6)
     tokens = torch.full((2, 5), 6)

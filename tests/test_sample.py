@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from enumeration import Conditionals, expected_divergence, laws, mixture  # noqa: E402
 from pairs import ORDERS, PAIRS, label, random_table  # noqa: E402
 from reference import chi_square  # noqa: E402
-from unmask import order, size  # noqa: E402
+from unmask import InputError, _torch, order, size  # noqa: E402
 from unmask.distribution import Markov, Mixture, Parity, ReedSolomon, Table  # noqa: E402
 from unmask.evaluate import expected_kl, replay, replayed_kl  # noqa: E402
 from unmask.evaluate.enumeration import output_law  # noqa: E402
@@ -510,12 +510,20 @@ def test_logits_that_are_not_numbers_are_an_error_not_a_token(draw, bad, which):
         Sampler(model, Schedule(size.Even(2), which), draw).run((2, 6), rng=generator())
 
 
-def test_logits_that_are_not_numbers_are_an_error_of_manual_stepping_too():
-    """In the record of any state, finished or not; the loop itself does not wait to look."""
-    model = Logits(lambda tokens: torch.full((*tokens.shape, 4), torch.nan), 4, 4)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("vocab", [1, 4])
+def test_logits_that_are_not_numbers_are_an_error_of_manual_stepping_too(bad, vocab, monkeypatch):
+    """On a CPU at once; on a GPU in the record of any state, finished or not, since the loop does not wait to look."""
+    model = Logits(lambda tokens: torch.full((*tokens.shape, vocab), bad), vocab, vocab)
     sampler = Sampler(model, Schedule(size.Even(3), order.Random()))
     state = sampler.init((2, 6), rng=[1, 2])
     assert state.trace().steps == 0
+    with pytest.raises(InputError, match="The predictor gave logits that are not numbers"):
+        sampler.step(state)
+    monkeypatch.setattr(_torch, "at_hand", lambda values: False)
+    waiting = Sampler(model, Schedule(size.Even(3), order.Confidence()))
+    with pytest.raises(InputError, match="The predictor gave logits that are not numbers"):
+        waiting.step(waiting.init((2, 6), rng=[1, 2]))
     state, step = sampler.step(state)
     assert bool(torch.isnan(step.log_probability).all())
     with pytest.raises(ValueError, match="The predictor gave logits that are not numbers"):
@@ -576,8 +584,8 @@ def test_bad_arguments_get_one_sentence():
         sampler.run((2, 4), rng=[1, 2, 3])
     with pytest.raises(ValueError, match="Argument 'rng' must be at least 0, not -1"):
         sampler.run((1, 4), rng=[-1])
-    with pytest.raises(ValueError, match=r"Argument 'rng' must be a torch.Generator or a list of seeds, not 5"):
-        sampler.run((1, 4), rng=5)
+    with pytest.raises(ValueError, match=r"Argument 'rng' must be a seed, a generator of torch or numpy, or a list"):
+        sampler.run((1, 4), rng=0.5)
 
 
 # Stepping and records

@@ -7,13 +7,26 @@ parts of an `InputError`: the command line says "--x must …", the page puts it
 
 import difflib
 import operator
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from itertools import islice
+from types import UnionType
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+# Where randomness comes from: a generator, or a seed that makes one.
+Rng = np.random.Generator | int
+
+# Tokens of the longest sequence: one vector of numbers for its tokens takes 128 MiB.
+LONGEST = 2**24
+# Numbers in the largest array that a call may make: 1 GiB of them, and some calls need three or four such arrays.
+ROOM = 2**27
 
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
@@ -191,7 +204,7 @@ def spelled(name: str, word: str) -> float:
 
 def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     """Return both as ints if `1 <= steps <= length`: every step must reveal at least one token."""
-    length = integer("length", length, least=1)
+    length = integer("length", length, least=1, most=LONGEST)
     steps = integer("steps", steps, least=1)
     if steps > length:
         raise InputError(
@@ -201,12 +214,81 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     return steps, length
 
 
+def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> T:
+    """Return `value` if it is of the kind; `must` says what that is, as in "be a Schedule".
+
+    Example:
+        >>> instance("stop", 3, str, "be a word")
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'stop' must be a word, not 3.
+    """
+    if not isinstance(value, kind):
+        raise InputError(name, must, found=shown(value))
+    return cast(T, value)
+
+
+def function(name: str, value: object, must: str = "be a function") -> None:
+    """Refuse `value` unless it can be called."""
+    if not callable(value):
+        raise InputError(name, must, found=shown(value))
+
+
+def listed(name: str, values: object, must: str, *, most: int = 2**24) -> Sequence[Any]:
+    """Return `values` if they are a list, a tuple or a range (no text) of at most so many."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise InputError(name, must, found=shown(values))
+    try:
+        count = len(values)  # pyright: ignore[reportUnknownArgumentType] - of what, the caller looks at
+    except OverflowError:  # range(10**30), which no list could ever hold
+        count = most + 1
+    if count > most:
+        raise InputError(name, f"hold at most {most} values")
+    return values  # pyright: ignore[reportUnknownVariableType] - as above
+
+
+def positions(name: str, values: object, length: int) -> list[int]:
+    """Return `values`, anything that can be gone through, as positions of a sequence of `length` tokens."""
+    try:
+        # One more than there can be shows a repetition, even where they never end.
+        some = list(islice(cast(Iterable[object], values), length + 1))
+    except TypeError:
+        raise InputError(name, "be a list of positions", found=shown(values)) from None
+    return [integer(name, value, least=0, most=length - 1) for value in some]
+
+
+def path(name: str, value: object) -> str:
+    """Return `value` as the name of a file, whether or not there is one."""
+    try:
+        text = os.fspath(cast("os.PathLike[str]", value))
+    except TypeError:
+        text = None
+    return instance(name, text if isinstance(text, str) else value, str, "name a file")
+
+
+def room(name: str, count: int, each: int = 1) -> None:
+    """Refuse a count of things, each of so many numbers, that would fill the memory.
+
+    Example:
+        >>> room("count", 10**9, 128)
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'count' must be at most 1048576, not 1000000000. More would fill the memory.
+    """
+    if count * each > ROOM:
+        raise InputError(
+            name, f"be at most {ROOM // max(each, 1)}", found=_digits(count), remedy="More would fill the memory."
+        )
+
+
 def array(name: str, values: object) -> NDArray[Any]:
     """Return `values` as an array if they fill one."""
+    if isinstance(values, range):  # which says nothing of the memory that it would take
+        listed(name, values, "be an array", most=ROOM)
     try:
         return np.asarray(values)
     except (ValueError, TypeError):
         raise InputError(name, "be an array", found="rows of different lengths") from None
+    except Exception:  # a stranger's object may fail at anything
+        raise InputError(name, "be an array", found=f"a {type(values).__name__}") from None
 
 
 def numbers(name: str, values: object) -> NDArray[np.float64]:
@@ -251,7 +333,7 @@ def generator(name: str, value: object) -> np.random.Generator:
     """Return `value` as a generator of random numbers: one of numpy, or a seed that makes one.
 
     Example:
-        >>> generator("rng", 0).integers(10) == np.random.default_rng(0).integers(10)
+        >>> bool(generator("rng", 0).integers(10) == np.random.default_rng(0).integers(10))
         True
         >>> generator("rng", np.random)
         Traceback (most recent call last):
@@ -284,7 +366,7 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
 
 
 @contextmanager
-def renamed(theirs: str, mine: str) -> Iterator[None]:
+def renamed(theirs: str, mine: str) -> Generator[None]:
     """Let a mistake found further down speak of the argument that the caller was given.
 
     Example:

@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,54 +34,72 @@ from unmask import _check as check
 
 Positions = NDArray[np.int64]
 
+_LONGEST_SIDE = 2**12  # of a grid: its square has as many cells as the longest sequence has tokens
+
 
 class Order(ABC):  # noqa: B024 - what is abstract differs between its two kinds
     """Ranks the masked positions of a sequence: a `BlindOrder`, a `ReactiveOrder`, or `Blocks` of one of these."""
 
     def blocks(self, positions: Positions) -> list[Positions]:
         """The stretches that are filled one after the other; a single one unless the order says otherwise."""
-        return [positions]
+        return [_ascending(positions)]
 
 
 class BlindOrder(Order):
     """An order that is drawn without looking at predictions."""
 
     @abstractmethod
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         """The masked `positions` (ascending) of a sequence of `length` tokens in the order of their revelation.
 
         Arguments:
             positions: Positions to be filled, ascending.
             length: Length of the whole sequence.
             steps: Number of steps in which they will be filled; `None` if that depends on predictions.
-            rng: Source of randomness.
+            rng: Source of randomness: a numpy generator, or a seed that makes one.
         """
+
+
+class Predictions(Protocol):
+    """What an order may read of predictions, one number for each position, as in `unmask.predict.Prediction`."""
+
+    @property
+    def confidence(self) -> Any: ...
+    @property
+    def margin(self) -> Any: ...
+    @property
+    def entropy(self) -> Any: ...
 
 
 class ReactiveOrder(Order):
     """An order that looks at the predictions of all masked positions."""
 
     @abstractmethod
-    def score(self, prediction: Any) -> Any:
+    def score(self, prediction: Predictions) -> Any:
         """One number for each predicted position; the largest is revealed first."""
 
 
+@final
 @dataclass(frozen=True)
 class Random(BlindOrder):
     """Every order of the positions equally likely."""
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
-        return rng.permutation(positions)
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, source = _arguments(positions, length, steps, rng)
+        return source.permutation(positions)
 
 
+@final
 @dataclass(frozen=True)
 class LeftToRight(BlindOrder):
     """Ascending positions."""
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, _ = _arguments(positions, length, steps, rng)
         return positions
 
 
+@final
 @dataclass(frozen=True)
 class Spread(BlindOrder):
     """Bit reversal with a random cyclic shift: every prefix of the order is spread evenly over what is to be filled.
@@ -94,11 +112,13 @@ class Spread(BlindOrder):
         array([0, 4, 2, 6, 1, 5, 3, 7])
     """
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, source = _arguments(positions, length, steps, rng)
         first, span = int(positions[0]), int(positions[-1] - positions[0]) + 1
-        return _among(positions, first + (bit_reversal(span) + rng.integers(span)) % span, length)
+        return _among(positions, first + (bit_reversal(span) + source.integers(span)) % span, length)
 
 
+@final
 @dataclass(frozen=True)
 class SpreadGrid(BlindOrder):
     """`Spread` in two dimensions, for images of `height × width` tokens row by row, shifted at random both ways.
@@ -110,20 +130,22 @@ class SpreadGrid(BlindOrder):
     width: int
 
     def __post_init__(self):
-        check.integer("height", self.height, least=1)
-        check.integer("width", self.width, least=1)
+        check.integer("height", self.height, least=1, most=_LONGEST_SIDE)
+        check.integer("width", self.width, least=1, most=_LONGEST_SIDE)
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, source = _arguments(positions, length, steps, rng)
         if length != self.height * self.width:
             raise check.InputError(
                 "length", f"be {self.height} x {self.width} = {self.height * self.width}", found=f"{length}"
             )
         row, column = np.divmod(_quarters(self.height, self.width), self.width)
-        row = (row + rng.integers(self.height)) % self.height
-        column = (column + rng.integers(self.width)) % self.width
+        row = (row + source.integers(self.height)) % self.height
+        column = (column + source.integers(self.width)) % self.width
         return _among(positions, row * self.width + column, length)
 
 
+@final
 @dataclass(frozen=True)
 class Comb(BlindOrder):
     """Segments in step: first one token of every segment, then its right neighbour in every segment, and so on.
@@ -150,17 +172,22 @@ class Comb(BlindOrder):
 
     def teeth(self, count: int, steps: int | None) -> int:
         """Teeth among so many positions, which is tokens per segment; by default one for each step."""
+        count = check.integer("count", count, least=1)
+        if steps is not None:
+            check.integer("steps", steps, least=1)
         if self.segments is not None:
             return -(-count // min(self.segments, count))
         return math.isqrt(count - 1) + 1 if steps is None else min(steps, count)
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, source = _arguments(positions, length, steps, rng)
         count = positions.size
         teeth = self.teeth(count, steps)
-        tooth = (np.arange(count) - _shift(count, teeth, rng)) % teeth
+        tooth = (np.arange(count) - _shift(count, teeth, source)) % teeth
         return positions[np.lexsort([_places(count), tooth])]
 
 
+@final
 @dataclass(frozen=True)
 class Periodic(BlindOrder):
     """All positions of one residue, then all of the next, in the order given, after a common random shift.
@@ -178,20 +205,21 @@ class Periodic(BlindOrder):
     residues: tuple[int, ...]
 
     def __init__(self, residues: Sequence[int]):
-        if not isinstance(residues, Sequence):
-            raise check.InputError("residues", "be a list of integers", found=check.shown(residues))
-        values = tuple(check.integer("residues", value, least=0) for value in residues)
-        if sorted(values) != list(range(len(values))) or not values:
+        given = check.listed("residues", residues, "be a list of integers", most=check.LONGEST)
+        values = tuple(check.integer("residues", value, least=0) for value in given)
+        if not values or sorted(values) != list(range(len(values))):
             raise check.InputError("residues", f"hold 0 to {len(values) - 1}, each once", found=f"{list(values)}")
         object.__setattr__(self, "residues", values)
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, source = _arguments(positions, length, steps, rng)
         turn = np.argsort(self.residues)
-        shift = _shift(positions.size, len(self.residues), rng)
+        shift = _shift(positions.size, len(self.residues), source)
         residue = (np.arange(positions.size) - shift) % len(self.residues)
         return positions[np.lexsort([_places(positions.size), turn[residue]])]
 
 
+@final
 @dataclass(frozen=True)
 class Dilated(BlindOrder):
     """Halving strides: round `t` reveals every `⌊B/2^t⌋`-th of the `B` positions that is not yet revealed.
@@ -209,40 +237,45 @@ class Dilated(BlindOrder):
         [2, 2, 4]
     """
 
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: np.random.Generator) -> Positions:
+    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
+        positions, _ = _arguments(positions, length, steps, rng)
         return positions[np.argsort(_dilated_rounds(positions.size), kind="stable")]
 
     @staticmethod
     def rounds(count: int) -> list[int]:
         """How many of `count` positions each round reveals."""
-        sizes = np.bincount(_dilated_rounds(check.integer("count", count, least=1)))
+        sizes = np.bincount(_dilated_rounds(check.integer("count", count, least=1, most=check.LONGEST)))
         return [int(size) for size in sizes if size]
 
 
+@final
 @dataclass(frozen=True)
 class Confidence(ReactiveOrder):
     """Largest probability first (low-confidence remasking at temperature 0, MaskGIT)."""
 
-    def score(self, prediction: Any) -> Any:
-        return prediction.confidence
+    def score(self, prediction: Predictions) -> Any:
+        return _read(prediction, "confidence")
 
 
+@final
 @dataclass(frozen=True)
 class Margin(ReactiveOrder):
     """Largest gap between the two largest probabilities first."""
 
-    def score(self, prediction: Any) -> Any:
-        return prediction.margin
+    def score(self, prediction: Predictions) -> Any:
+        return _read(prediction, "margin")
 
 
+@final
 @dataclass(frozen=True)
 class Entropy(ReactiveOrder):
     """Smallest entropy first."""
 
-    def score(self, prediction: Any) -> Any:
-        return -prediction.entropy
+    def score(self, prediction: Predictions) -> Any:
+        return -_read(prediction, "entropy")
 
 
+@final
 @dataclass(frozen=True)
 class Blocks(Order):
     """One stretch of `length` positions after the other, each filled by `order`, with the schedule's size anew.
@@ -254,20 +287,24 @@ class Blocks(Order):
     length: int
 
     def __post_init__(self):
-        check.integer("length", self.length, least=1)
-        if not isinstance(self.order, BlindOrder | ReactiveOrder):
-            raise check.InputError("order", "be an order other than Blocks", found=check.shown(self.order))
+        check.integer("length", self.length, least=1, most=check.EXACT)
+        check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order other than Blocks")
 
     def blocks(self, positions: Positions) -> list[Positions]:
+        positions = _ascending(positions)
         if positions.size == 0:
             return []
         block = (positions - positions[0]) // self.length
         return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
 
 
-@lru_cache(maxsize=32)
 def bit_reversal(length: int) -> Positions:
     """The positions `0 … length−1` in the order in which the van der Corput sequence first meets them; read-only."""
+    return _bit_reversal(check.integer("length", length, least=1, most=check.LONGEST))
+
+
+@lru_cache(maxsize=32)
+def _bit_reversal(length: int) -> Positions:
     bits = max(length - 1, 1).bit_length()
     code, reverse = np.arange(1 << bits), np.zeros(1 << bits, dtype=np.int64)
     for _ in range(bits):
@@ -289,6 +326,34 @@ def _quarters(height: int, width: int) -> Positions:
         column = 2 * column + np.array([0, 1, 1, 0])[quarter]
         low = low >> 2
     return _first_met(row * height // side * width + column * width // side)
+
+
+def _arguments(positions: object, length: object, steps: object, rng: object) -> tuple[Positions, np.random.Generator]:
+    """The positions and the source of randomness of an order, if positions, length and steps fit together."""
+    length = check.integer("length", length, least=1, most=check.LONGEST)
+    if steps is not None:
+        check.integer("steps", steps, least=1)
+    given = _ascending(positions)
+    if given.size == 0 or given[0] < 0 or given[-1] >= length:
+        raise check.InputError("positions", f"hold positions from 0 to {length - 1}, at least one")
+    return given, check.generator("rng", rng)
+
+
+def _ascending(positions: object) -> Positions:
+    given = check.array("positions", positions)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise check.InputError("positions", "be a list of integers", found=f"{given.dtype} of shape {given.shape}")
+    given = given.astype(np.int64, copy=False)
+    if (given[1:] <= given[:-1]).any():
+        raise check.InputError("positions", "be in ascending order, each once")
+    return given
+
+
+def _read(prediction: object, what: str) -> Any:
+    try:
+        return getattr(prediction, what)
+    except AttributeError:
+        raise check.InputError("prediction", f"have a {what} of each position", found=check.shown(prediction)) from None
 
 
 def _first_met(walk: Positions) -> Positions:

@@ -7,14 +7,13 @@ arrive from outside. So a schedule means the same in every engine: sizes of zero
 their neighbours, positions are chosen before tokens are drawn.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import Logits
-from unmask.sample import Sampler, State
-from unmask.sample.draw import Categorical, Draw
+from unmask.sample import Sampler, Seeds, State
+from unmask.sample.draw import Categorical, Draw, impossible
 from unmask.schedule import Schedule
 
 
@@ -63,16 +62,14 @@ class Hosted:
         if not isinstance(self.schedule, Schedule):
             raise check.InputError("schedule", "be a Schedule", found=check.shown(self.schedule))
 
-    def begin(
-        self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: torch.Generator | Sequence[int]
-    ) -> State:
+    def begin(self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: Seeds) -> State:
         """Prepare a batch.
 
         Arguments:
             tokens: Token ids, shape `(batch, length)`.
             masked: Which positions to fill. By default those that hold the mask.
             vocab: Number of logits of a position.
-            rng: A generator, from which a seed for each row is drawn, or the seeds themselves.
+            rng: A seed, a generator, or a list of these for the rows, as for `Sampler.init`.
         """
         hidden = tokens == self.mask if masked is None else masked
         # Ids beyond the logits (special tokens of a prompt) are the host's business: only masked positions are ours.
@@ -89,11 +86,13 @@ class Hosted:
         """
         taken = state.masked & (tokens != self.mask)
         if bool(taken.any()):
-            state = replace(state, masked=state.masked & ~taken, pace=state.pace.without(taken))
+            state = replace(state, masked=state.masked & ~taken, plan=state.plan.without(taken))
         state, step = self._sampler(logits, logits.shape[-1]).step(replace(state, tokens=tokens))
         chosen = torch.zeros_like(state.masked)
         probability = torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
         if step is not None:
+            if bool(torch.isnan(step.log_probability).any()):  # the host has no record that would say so later
+                raise impossible()
             chosen.view(-1)[step.rows] = True
             probability.view(-1)[step.rows] = step.log_probability.exp().float()
         return Reveal(state, chosen, state.tokens, probability)

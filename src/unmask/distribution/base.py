@@ -18,7 +18,12 @@ from unmask.information.curve import Curve
 
 
 class Distribution(ABC):
-    """A probability law on sequences of `length` tokens `0 … vocab−1`."""
+    """A probability law on sequences of `length` tokens `0 … vocab−1`.
+
+    Attributes:
+        length: The number of tokens of a sequence.
+        vocab: The number of different tokens.
+    """
 
     length: int
     vocab: int
@@ -32,8 +37,13 @@ class Distribution(ABC):
         """`log p(x)` of each row of `tokens`, shape `(batch,)`; `-inf` outside the support."""
 
     @abstractmethod
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
-        """`count` independent sequences, shape `(count, length)`."""
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
+        """`count` independent sequences, shape `(count, length)`.
+
+        Arguments:
+            count: How many.
+            rng: The source of randomness: a numpy generator, or a seed that makes one.
+        """
 
     def marginals(self, tokens: ArrayLike, masked: ArrayLike) -> NDArray[np.float64]:
         """Conditional marginals `p_i(v | revealed tokens)` of every position.
@@ -47,6 +57,14 @@ class Distribution(ABC):
             context of probability zero the masked positions are uniform.
         """
         tokens, masked = self._context(tokens, masked)
+        each = self.length * self.vocab
+        if tokens.shape[0] * each > check.ROOM:
+            raise check.InputError(
+                "tokens",
+                f"hold at most {check.ROOM // each} sequences",
+                found=f"{tokens.shape[0]}",
+                remedy=f"The marginals of each are {each} numbers, and more would fill the memory.",
+            )
         result = self._marginals(tokens, masked)
         row, position = np.nonzero(~masked)
         result[row, position] = 0.0
@@ -57,6 +75,12 @@ class Distribution(ABC):
     def _marginals(self, tokens: NDArray[np.int64], masked: NDArray[np.bool_]) -> NDArray[np.float64]:
         """As `marginals`, for checked arguments; what is returned at revealed positions is overwritten."""
 
+    def _draws(self, count: object, rng: object, each: int = 0) -> tuple[int, np.random.Generator]:
+        """How many sequences to draw, and from what, if both will do; a draw takes `each` numbers, or its tokens."""
+        number = check.integer("count", count, least=0)
+        check.room("count", number, max(self.length, each))
+        return number, check.generator("rng", rng)
+
     def _context(self, tokens: ArrayLike, masked: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         hidden = np.atleast_2d(check.array("masked", masked))
         if hidden.dtype != np.bool_:
@@ -64,6 +88,6 @@ class Distribution(ABC):
         # Masked positions may hold anything (a mask id beyond the vocabulary, for one), so blank them first.
         given = np.atleast_2d(check.array("tokens", tokens))
         if given.shape != hidden.shape:
-            raise check.InputError("masked", f"have the shape of 'tokens', {given.shape}", found=f"{hidden.shape}")
+            raise check.InputError("masked", f"have the shape of {{tokens}}, {given.shape}", found=f"{hidden.shape}")
         given = check.tokens("tokens", np.where(hidden, 0, given), length=self.length, vocab=self.vocab)
         return given, hidden

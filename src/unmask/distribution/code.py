@@ -73,12 +73,12 @@ class Code(Distribution):
         inside = (tokens[:, reading.determined] == implied).all(axis=1)
         return np.where(inside, -self.dimension * math.log(self.vocab), -np.inf)
 
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent codewords, shape `(count, length)`: uniform messages times a generator."""
-        count = check.integer("count", count, least=0)
+        count, source = self._draws(count, rng)
         reading = self._reading(np.arange(self.length))
         tokens = np.empty((count, self.length), dtype=np.int64)
-        message = rng.integers(self.vocab, size=(count, reading.free.size))
+        message = source.integers(self.vocab, size=(count, reading.free.size))
         tokens[:, reading.free] = message
         tokens[:, reading.determined] = _times(message, reading.matrix, self.vocab)
         return tokens
@@ -139,7 +139,7 @@ class ReedSolomon(Separable):
         alphabet: The order `q` of the field, a prime power; the vocabulary.
 
     Raises:
-        ValueError: if `alphabet` is not a prime power, or `1 ≤ dimension ≤ length ≤ alphabet` does not hold.
+        InputError: if `alphabet` is not a prime power, or `1 ≤ dimension ≤ length ≤ alphabet` does not hold.
 
     References:
         Reed and Solomon, "Polynomial codes over certain finite fields" (1960).
@@ -163,7 +163,7 @@ class ReedSolomon(Separable):
 
     def __post_init__(self):
         order = prime_power("alphabet", self.alphabet)
-        length = check.integer("length", self.length, least=1)
+        length = check.integer("length", self.length, least=1, most=check.LONGEST)
         if length > order:
             raise check.InputError(
                 "length",
@@ -200,7 +200,7 @@ class Parity(Separable):
         alphabet: The order `q` of the field, a prime power; the vocabulary.
 
     Raises:
-        ValueError: if `length` is less than 1 or `alphabet` is not a prime power.
+        InputError: if `length` is less than 1 or `alphabet` is not a prime power.
 
     References:
         Zhao and Cai, "Adaptation to Intrinsic Dependence in Diffusion Language Models" (2026), low-TC
@@ -221,7 +221,7 @@ class Parity(Separable):
     dimension: int = field(init=False, repr=False)
 
     def __post_init__(self):
-        length = check.integer("length", self.length, least=1)
+        length = check.integer("length", self.length, least=1, most=check.LONGEST)
         order = prime_power("alphabet", self.alphabet)
         for name, value in (
             ("length", length),
@@ -240,14 +240,14 @@ def prime_power(name: str, value: object) -> int:
     """Return `value` as an int if a field of that order exists.
 
     Raises:
-        ValueError: if it is not a prime power, or exceeds `2^31`.
+        InputError: if it is not a prime power, or exceeds `2^31`.
 
     Example:
         >>> prime_power("alphabet", 9)
         9
         >>> prime_power("alphabet", 12)
         Traceback (most recent call last):
-        ValueError: Argument 'alphabet' must be a prime power, not 12.
+        unmask._check.InputError: Argument 'alphabet' must be a prime power, not 12.
     """
     order = check.integer(name, value, least=2, most=_MOST_ALPHABET)
     # `galois` has this test too, but importing it takes a second, and constructors should be instant.

@@ -48,8 +48,7 @@ class LinearCode(Code):
         alphabet: The order `q` of the field, a prime power; the vocabulary.
 
     Raises:
-        TypeError: if `generator` does not hold integers.
-        ValueError: if `generator` is not a matrix of field elements of full row rank, or `alphabet` is not a
+        InputError: if `generator` is not a matrix of field elements of full row rank, or `alphabet` is not a
             prime power.
 
     Example:
@@ -100,14 +99,14 @@ class LinearCode(Code):
             The curve.
 
         Raises:
-            ValueError: if the length exceeds 22, or both the code and its dual have over `2^22` codewords.
+            InputError: if the length exceeds 22, or both the code and its dual have over `2^22` codewords.
         """
         smaller = min(self.dimension, self.length - self.dimension)
         if self.length > _MOST_LENGTH or self.vocab**smaller > _MOST_CODEWORDS:
             raise check.InputError(
                 "",
-                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, of the code or of "
-                f"its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
+                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, of the code or "
+                f"of its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
                 remedy="With {estimate_curve} it is estimated.",
             )
         size = _sizes(self.length)
@@ -120,18 +119,18 @@ class LinearCode(Code):
         mean = total / np.array([math.comb(self.length, n) for n in range(self.length + 1)])
         return Curve(math.log(self.vocab) * np.diff(mean))
 
-    def estimate_curve(self, draws: int, *, rng: np.random.Generator) -> CurveEstimate:
+    def estimate_curve(self, draws: int, *, rng: check.Rng) -> CurveEstimate:
         """Estimate the loss curve from random column orders, one row reduction each.
 
         Arguments:
             draws: The number of independent orders, at least 2.
-            rng: The source of randomness.
+            rng: The source of randomness: a numpy generator, or a seed that makes one.
 
         Returns:
             The estimate with its standard errors.
 
         Raises:
-            ValueError: if `draws` is less than 2, which leaves no standard error.
+            InputError: if `draws` is less than 2, which leaves no standard error.
 
         Example:
             Three copies of one bit look the same in every order.
@@ -141,12 +140,14 @@ class LinearCode(Code):
             [0.6931, 0.0, 0.0]
         """
         draws = check.integer("draws", draws, least=2)
+        check.room("draws", draws, self.length)
+        source = check.generator("rng", rng)
         backwards = self.length - self.dimension < self.dimension
         elements = galois_field(self.vocab)
         matrix = elements(self._dual if backwards else self.generator)
         grows = np.zeros((draws, self.length), dtype=np.bool_)
         for draw in range(draws):
-            order = rng.permutation(self.length)
+            order = source.permutation(self.length)
             grows[draw, _pivots(matrix[:, order].row_reduce())] = True
         if backwards:
             grows = ~grows[:, ::-1]
@@ -172,7 +173,7 @@ class LinearCode(Code):
         return np.asarray(elements(self.generator).null_space()).astype(np.int64)
 
 
-def latent_code(length: int, dimension: int, alphabet: int = 2, *, rng: np.random.Generator) -> LinearCode:
+def latent_code(length: int, dimension: int, alphabet: int = 2, *, rng: check.Rng) -> LinearCode:
     """A random low-dimensional latent model: `x = u G` with `u` uniform and every token nontrivial.
 
         H(X) = d log q        TC = (L−d) log q        DTC ≤ d log q
@@ -184,13 +185,13 @@ def latent_code(length: int, dimension: int, alphabet: int = 2, *, rng: np.rando
         length: The number of tokens `L`.
         dimension: The number of latent symbols `d`, at most `length`.
         alphabet: The order `q` of the field, a prime power; the vocabulary.
-        rng: The source of randomness.
+        rng: The source of randomness: a numpy generator, or a seed that makes one.
 
     Returns:
         The code.
 
     Raises:
-        ValueError: if `alphabet` is not a prime power, or `1 ≤ dimension ≤ length` does not hold.
+        InputError: if `alphabet` is not a prime power, or `1 ≤ dimension ≤ length` does not hold.
 
     References:
         Zhao and Cai, "Adaptation to Intrinsic Dependence in Diffusion Language Models" (2026), low-DTC
@@ -205,13 +206,14 @@ def latent_code(length: int, dimension: int, alphabet: int = 2, *, rng: np.rando
     order = prime_power("alphabet", alphabet)
     length = check.integer("length", length, least=1)
     dimension = check.integer("dimension", dimension, least=1)
+    check.room("length", length, dimension)
     if dimension > length:
         raise check.InputError("dimension", f"be at most the length {length}", found=f"{dimension}")
-    elements = galois_field(order)
+    elements, source = galois_field(order), check.generator("rng", rng)
     while True:
-        generator = rng.integers(order, size=(dimension, length))
+        generator = source.integers(order, size=(dimension, length))
         while (trivial := ~generator.any(axis=0)).any():
-            generator[:, trivial] = rng.integers(order, size=(dimension, int(trivial.sum())))
+            generator[:, trivial] = source.integers(order, size=(dimension, int(trivial.sum())))
         # A square binary matrix is invertible with probability 0.29 at worst, so this ends soon.
         if np.linalg.matrix_rank(elements(generator)) == dimension:
             return LinearCode(generator, order)

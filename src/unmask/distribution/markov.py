@@ -32,16 +32,16 @@ from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
-from scipy.special import entr, xlog1py
 
 from unmask import _check as check
 from unmask._compiled import compiled
+from unmask._scipy import connected, entr, xlog1py
 from unmask.distribution._draw import cumulative, invert
 from unmask.distribution.base import Distribution
 from unmask.information.curve import Curve
 
+# The stationary law of more tokens, and the powers of their matrix, would take minutes.
+_MOST_TOKENS = 2**12
 # Informations decrease with distance; below this fraction of the first one, all the rest is rounding error.
 _NEGLIGIBLE = 1e-20
 
@@ -56,7 +56,7 @@ class Markov(Distribution):
         length: The number of tokens `L`.
 
     Raises:
-        ValueError: if `transition` is not a square matrix of distributions, or has several stationary laws.
+        InputError: if `transition` is not a square matrix of distributions, or has several stationary laws.
 
     Example:
         A fair bit that is kept nine times in ten.
@@ -77,8 +77,10 @@ class Markov(Distribution):
         matrix = check.numbers("transition", transition).copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise check.InputError("transition", "be a square matrix", found=f"an array of {matrix.shape}")
+        if matrix.shape[0] > _MOST_TOKENS:
+            raise check.InputError("transition", f"have at most {_MOST_TOKENS} tokens", found=f"{matrix.shape[0]}")
         check.probabilities("transition", matrix)
-        length = check.integer("length", length, least=1)
+        length = check.integer("length", length, least=1, most=check.LONGEST)
         stationary = _stationary(matrix)
         matrix.setflags(write=False)
         stationary.setflags(write=False)
@@ -103,13 +105,13 @@ class Markov(Distribution):
             The chain; its stationary law is uniform.
 
         Raises:
-            ValueError: if an argument is out of range.
+            InputError: if an argument is out of range.
 
         Example:
             >>> Markov.sticky(3, 0.5, 8).transition.tolist()
             [[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.25, 0.25, 0.5]]
         """
-        vocab = check.integer("vocab", vocab, least=2)
+        vocab = check.integer("vocab", vocab, least=2, most=_MOST_TOKENS)
         stay = check.real("stay", stay, least=0.0)
         if stay >= 1:
             raise check.InputError("stay", "be less than 1", found=f"{stay:g}")
@@ -145,7 +147,8 @@ class Markov(Distribution):
         support = self.stationary > 0
         law = self.stationary[support]
         away = self.transition[np.ix_(support, support)] - law
-        power, values = away, []
+        power = away
+        values: list[float] = []
         for _ in range(self.length - 1):
             values.append(float(law @ _excess(power / law) @ law))
             if values[-1] <= _NEGLIGIBLE * values[0]:
@@ -160,10 +163,10 @@ class Markov(Distribution):
             first, step = np.log(self.stationary), np.log(self.transition)
         return first[tokens[:, 0]] + step[tokens[:, :-1], tokens[:, 1:]].sum(axis=1)
 
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent sequences, shape `(count, length)`."""
-        count = check.integer("count", count, least=0)
-        uniform = rng.random((count, self.length))
+        count, source = self._draws(count, rng, each=self.vocab)
+        uniform = source.random((count, self.length))
         tokens = np.empty((count, self.length), dtype=np.int64)
         tokens[:, 0] = invert(cumulative(self.stationary), uniform[:, 0])
         step = cumulative(self.transition)
@@ -230,7 +233,7 @@ def _excess(ratio: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _stationary(transition: NDArray[np.float64]) -> NDArray[np.float64]:
     """The unique stationary law, with exact zeros on the tokens that the chain leaves for good."""
-    classes, label = connected_components(csr_matrix(transition > 0), directed=True, connection="strong")
+    classes, label = connected(transition > 0)
     leaves = (transition > 0) & (label[:, None] != label[None, :])
     closed = np.setdiff1d(np.arange(classes), label[leaves.any(axis=1)])
     if closed.size > 1:

@@ -29,9 +29,9 @@ from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, gammaln, logsumexp
 
 from unmask import _check as check
+from unmask._scipy import entr, log_factorial, log_sum_exp
 from unmask.distribution._draw import cumulative, invert
 from unmask.distribution.base import Distribution
 from unmask.distribution.table import Table
@@ -53,7 +53,7 @@ class Mixture(Distribution):
         length: The number of tokens, in the second case only.
 
     Raises:
-        ValueError: if the shapes do not fit, or anything is not a distribution.
+        InputError: if the shapes do not fit, or anything is not a distribution.
 
     Example:
         A coin of unknown bias.
@@ -92,6 +92,8 @@ class Mixture(Distribution):
                     remedy="The components do not give one for each position.",
                 )
             tokens = check.integer("length", length, least=1)
+            # Draws and marginals write the laws out for every position.
+            check.room("length", tokens, 2 * laws.size)
         elif length is not None and check.integer("length", length, least=1) != laws.shape[1]:
             raise check.InputError(
                 "length",
@@ -118,35 +120,37 @@ class Mixture(Distribution):
             The curve.
 
         Raises:
-            ValueError: if there are more than two million count vectors, or more than `2^20` sequences.
+            InputError: if there are more than two million count vectors, or more than `2^20` sequences.
         """
         if self.components.ndim == 3:
-            if self.vocab**self.length > _MOST_SEQUENCES or (self.vocab + 1) ** self.length > 2**31:
+            # The length first: a power of a long one would itself be long.
+            sequences = self.vocab**self.length if self.length <= 31 else _MOST_SEQUENCES + 1
+            if sequences > _MOST_SEQUENCES or (self.vocab + 1) ** self.length > 2**31:
                 raise check.InputError(
                     "",
                     f"The exact curve needs at most 2^20 sequences, not {self.vocab}^{self.length}",
-                    remedy="`estimate_curve(distribution, draws, rng=...)` gives an estimate.",
+                    remedy="With {estimate_curve} it is estimated.",
                 )
             return Table.of(self).curve()
-        types = math.comb(self.length + self.vocab - 1, self.vocab)
-        if types > _MOST_TYPES:
+        if not self._few_types():
             raise check.InputError(
                 "",
-                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, not {types}",
-                remedy="`estimate_curve(distribution, draws, rng=...)` gives an estimate.",
+                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, and {self.length} tokens of "
+                f"{self.vocab} kinds have more",
+                remedy="With {estimate_curve} it is estimated.",
             )
         return Curve([self._loss(visible) for visible in range(self.length)])
 
     def log_probability(self, tokens: ArrayLike) -> NDArray[np.float64]:
         """`log p(x)` of each row of `tokens`, shape `(batch,)`; `-inf` outside the support."""
         tokens = check.tokens("tokens", tokens, length=self.length, vocab=self.vocab)
-        return _log_sum(self._log_joint(tokens, np.zeros(tokens.shape, dtype=np.bool_)))
+        return log_sum_exp(self._log_joint(tokens, np.zeros(tokens.shape, dtype=np.bool_)))
 
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent sequences, shape `(count, length)`."""
-        count = check.integer("count", count, least=0)
-        component = invert(cumulative(self.weights), rng.random(count))
-        uniform = rng.random((count, self.length))
+        count, source = self._draws(count, rng, each=self.vocab)
+        component = invert(cumulative(self.weights), source.random(count))
+        uniform = source.random((count, self.length))
         sums = cumulative(self._by_position())
         tokens = np.empty((count, self.length), dtype=np.int64)
         for position in range(self.length):
@@ -155,12 +159,18 @@ class Mixture(Distribution):
 
     def _marginals(self, tokens: NDArray[np.int64], masked: NDArray[np.bool_]) -> NDArray[np.float64]:
         joint = self._log_joint(tokens, masked)
-        evidence = _log_sum(joint)
+        evidence = log_sum_exp(joint)
         possible = np.isfinite(evidence)
         posterior = np.exp(joint - np.where(possible, evidence, 0.0)[:, None])
         result = np.einsum("bm,mlv->blv", posterior, self._by_position())
         result[~possible] = 1.0
         return result / result.sum(axis=2, keepdims=True)
+
+    def _few_types(self) -> bool:
+        """Whether the vectors of token counts, `C(L+V−1, V)` of all sizes, are few enough to go through."""
+        few, many = sorted((self.vocab, self.length - 1))
+        # The coefficient is at least this power, and might itself have millions of digits.
+        return few * math.log2(1 + many / max(few, 1)) <= 21 and math.comb(few + many, few) <= _MOST_TYPES
 
     def _by_position(self) -> NDArray[np.float64]:
         if self.components.ndim == 3:
@@ -188,10 +198,10 @@ class Mixture(Distribution):
         joint[counts @ (~possible).T > 0] = -np.inf
         with np.errstate(divide="ignore"):
             joint += np.log(self.weights)
-        evidence = _log_sum(joint)
+        evidence = log_sum_exp(joint)
         seen = np.isfinite(evidence)
         counts, joint, evidence = counts[seen], joint[seen], evidence[seen]
-        ways = gammaln(visible + 1) - gammaln(counts + 1).sum(axis=1)
+        ways = log_factorial(visible) - log_factorial(counts).sum(axis=1)
         # The sum of these is one; dividing by it removes the rounding error that large factorials bring.
         chance = np.exp(ways + evidence)
         predicted = np.exp(joint - evidence[:, None]) @ self.components
@@ -213,7 +223,7 @@ class LatentParity(Distribution):
         length: The number of tokens `L`; the vocabulary is 4.
 
     Raises:
-        ValueError: if `length` is less than 1.
+        InputError: if `length` is less than 1.
 
     References:
         Dmitriev, Huang and Wei (2026), whose separation of TC and DTC from the cost of sampling this follows.
@@ -231,7 +241,7 @@ class LatentParity(Distribution):
     vocab: int = field(init=False, repr=False, default=4)
 
     def __post_init__(self):
-        object.__setattr__(self, "length", check.integer("length", self.length, least=1))
+        object.__setattr__(self, "length", check.integer("length", self.length, least=1, most=check.LONGEST))
 
     def curve(self) -> Curve:
         """The exact loss curve, in closed form."""
@@ -246,12 +256,12 @@ class LatentParity(Distribution):
         inside = (shared == shared[:, :1]).all(axis=1) & (bits.sum(axis=1) % 2 == 0)
         return np.where(inside, -self.length * math.log(2), -np.inf)
 
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent sequences, shape `(count, length)`."""
-        count = check.integer("count", count, least=0)
-        bits = rng.integers(2, size=(count, self.length))
+        count, source = self._draws(count, rng)
+        bits = source.integers(2, size=(count, self.length))
         bits[:, -1] = bits[:, :-1].sum(axis=1) % 2
-        return 2 * rng.integers(2, size=(count, 1)) + bits
+        return 2 * source.integers(2, size=(count, 1)) + bits
 
     def _marginals(self, tokens: NDArray[np.int64], masked: NDArray[np.bool_]) -> NDArray[np.float64]:
         revealed = ~masked
@@ -269,18 +279,14 @@ class LatentParity(Distribution):
         return np.repeat(law[:, None], self.length, axis=1)
 
 
-def _log_sum(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(logsumexp(terms, axis=1))
-
-
 def _types(total: int, parts: int) -> NDArray[np.int64]:
     """All vectors of `parts` non-negative integers that sum to `total`, one per row."""
     counts = np.zeros((1, 0), dtype=np.int64)
-    left = np.array([total])
+    left: NDArray[np.int64] = np.array([total])
     for _ in range(parts - 1):
-        choices = left + 1
-        start = np.cumsum(choices) - choices
-        taken = np.arange(choices.sum()) - np.repeat(start, choices)
+        choices: NDArray[np.int64] = left + np.int64(1)
+        start: NDArray[np.int64] = np.cumsum(choices) - choices
+        taken: NDArray[np.int64] = np.arange(int(choices.sum())) - np.repeat(start, choices)
         counts = np.column_stack([np.repeat(counts, choices, axis=0), taken])
         left = np.repeat(left, choices) - taken
     return np.column_stack([counts, left])

@@ -12,7 +12,7 @@ can be wrong in an interesting way: `Table.of(distribution)` enumerates any smal
 log-probabilities alone, and the answers of the table check the closed forms of that distribution.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
@@ -38,7 +38,7 @@ class Table(Distribution):
         probabilities: Shape `(vocab,) * length`, summing to one.
 
     Raises:
-        ValueError: if the axes differ in size, there is none, the cells number more than `2^24`, or they do
+        InputError: if the axes differ in size, there is none, the cells number more than `2^24`, or they do
             not hold a distribution.
 
     Example:
@@ -83,15 +83,17 @@ class Table(Distribution):
             Its table.
 
         Raises:
-            ValueError: if the distribution is too large, or its probabilities do not sum to one.
+            InputError: if the distribution is too large, or its probabilities do not sum to one.
 
         Example:
             >>> from unmask.distribution import Parity
             >>> Table.of(Parity(2)).probabilities.tolist()
             [[0.5, 0.0], [0.0, 0.5]]
         """
+        check.instance("distribution", distribution, Distribution, "be a distribution")
         length, vocab = distribution.length, distribution.vocab
-        cells = vocab**length
+        # The logarithm first: a power of a long length would itself be long.
+        cells = vocab**length if length * np.log2(vocab) <= 25 else _MOST_CELLS + 1
         if cells > _MOST_CELLS:
             raise check.InputError(
                 "distribution",
@@ -114,7 +116,7 @@ class Table(Distribution):
             The curve; its values are differences of entropies, exact to about `1e-13`.
 
         Raises:
-            ValueError: if `(vocab + 1) ** length` exceeds `2^31`, more than a minute of work.
+            InputError: if `(vocab + 1) ** length` exceeds `2^31`, more than a minute of work.
         """
         return Curve(np.maximum(loss_curve(information_curve(self.probabilities)), 0.0))
 
@@ -124,13 +126,13 @@ class Table(Distribution):
         p = self.probabilities[tuple(tokens.T)]
         return np.log(p, out=np.full(p.shape, -np.inf), where=p > 0)
 
-    def sample(self, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+    def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent sequences, shape `(count, length)`."""
-        count = check.integer("count", count, least=0)
-        cells = np.searchsorted(cumulative(self.probabilities.ravel()), rng.random(count), side="right")
+        count, source = self._draws(count, rng)
+        cells = np.searchsorted(cumulative(self.probabilities.ravel()), source.random(count), side="right")
         return np.stack(np.unravel_index(cells, self.probabilities.shape), axis=1).astype(np.int64)
 
-    def marginal(self, positions: Sequence[int]) -> "Table":
+    def marginal(self, positions: Iterable[int]) -> "Table":
         """The joint law of some positions.
 
         Arguments:
@@ -140,13 +142,13 @@ class Table(Distribution):
             Their table.
 
         Raises:
-            ValueError: if there is no position, or one is repeated or does not exist.
+            InputError: if there is no position, or one is repeated or does not exist.
 
         Example:
             >>> Table([[0.5, 0.25], [0.0, 0.25]]).marginal([1]).probabilities.tolist()
             [0.5, 0.5]
         """
-        chosen = [check.integer("positions", i, least=0, most=self.length - 1) for i in positions]
+        chosen = check.positions("positions", positions, self.length)
         if not chosen or len(set(chosen)) < len(chosen):
             raise check.InputError("positions", "hold distinct positions, at least one", found=f"{chosen}")
         others = tuple(i for i in range(self.length) if i not in chosen)
@@ -164,7 +166,7 @@ class Table(Distribution):
             zero.
 
         Raises:
-            ValueError: if there is more than one sequence, or nothing is masked.
+            InputError: if there is more than one sequence, or nothing is masked.
 
         Example:
             >>> table = Table([[0.375, 0.125], [0.5, 0.0]])

@@ -123,6 +123,7 @@ class Job(Generic[R]):
     def __init__(
         self, engine: Engine, work: Work[Any, R], columns: Sequence[Column], *, batch: int, whole: bool
     ) -> None:
+        check.instance("engine", engine, Engine, "be an Engine")
         count = len(columns[0])
         batch = check.integer("batch", batch, least=1)
         self._parts = [

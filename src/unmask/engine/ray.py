@@ -14,11 +14,11 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, final
 
 from unmask import _check as check
 from unmask.engine.base import Engine, Progress, R, Run, S, Work
@@ -33,6 +33,7 @@ _SETTINGS = (
 _held: dict[str, Work[Any, Any]] = {}
 
 
+@final
 @dataclass(eq=False)
 class Ray(Engine):
     """Does shards at once on the workers of a Ray cluster: one started for the occasion, or an existing one.
@@ -156,7 +157,7 @@ class Ray(Engine):
 
 
 @contextmanager
-def _foreign_code(ray: Any) -> Iterator[None]:
+def _foreign_code(ray: Any) -> Generator[None]:
     """Python code that came with a model exists in this process alone, so it travels with the work."""
     module = sys.modules.get("transformers_modules")
     if module is None:
@@ -187,6 +188,7 @@ def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:
     return ray.cloudpickle.dumps(result), sum(amounts)
 
 
+@final
 @dataclass(frozen=True)
 class _Failed:
     """What a shard gives that raises an error."""

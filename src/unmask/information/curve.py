@@ -16,6 +16,7 @@ and the error of a schedule is the inner product of the drops with the schedule'
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Curve:
     """A non-increasing loss curve `ℓ(0) ≥ … ≥ ℓ(L−1) ≥ 0`, in nats.
@@ -31,7 +33,7 @@ class Curve:
         loss: The `L` numbers `ℓ(n)`.
 
     Raises:
-        ValueError: if the numbers are not finite, or increase by more than rounding allows.
+        InputError: if the numbers are not finite, or increase by more than rounding allows.
 
     Example:
         A Reed–Solomon code of length 4 and dimension 3 over GF(4): three free tokens, one determined.

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
-from scipy.special import entr
+from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
+from unmask._scipy import entr, falling
 from unmask.information.curve import Curve
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class CurveEstimate:
     draws: int
 
 
-def estimate_curve(distribution: "Distribution", draws: int, *, rng: np.random.Generator) -> CurveEstimate:
+def estimate_curve(distribution: "Distribution", draws: int, *, rng: check.Rng) -> CurveEstimate:
     """Estimate the loss curve of any distribution from its conditional marginals.
 
     Each draw asks for `length` rows of marginals.
@@ -59,13 +58,13 @@ def estimate_curve(distribution: "Distribution", draws: int, *, rng: np.random.G
     Arguments:
         distribution: The distribution.
         draws: The number of independent draws, at least 2.
-        rng: The source of randomness.
+        rng: The source of randomness: a numpy generator, or a seed that makes one.
 
     Returns:
         The estimate with its standard errors.
 
     Raises:
-        ValueError: if `draws` is less than 2, which leaves no standard error.
+        InputError: if `draws` is less than 2, which leaves no standard error.
 
     Example:
         Every order of a parity code looks the same, so that the estimate is exact.
@@ -75,12 +74,17 @@ def estimate_curve(distribution: "Distribution", draws: int, *, rng: np.random.G
         >>> np.round(estimate.loss / np.log(2), 12).tolist(), float(estimate.standard_error.max())
         ([1.0, 1.0, 1.0, 0.0], 0.0)
     """
+    # Not at the top: distributions are made of what this package has.
+    from unmask.distribution.base import Distribution
+
+    check.instance("distribution", distribution, Distribution, "be a distribution")
     draws = check.integer("draws", draws, least=2)
-    length = distribution.length
+    length, source = distribution.length, check.generator("rng", rng)
+    check.room("draws", draws, length)
     rows = max(1, min(length, _NUMBERS_AT_ONCE // (length * distribution.vocab)))
     losses = np.empty((draws, length))
-    for draw, tokens in enumerate(distribution.sample(draws, rng=rng)):
-        rank = rng.permutation(length)
+    for draw, tokens in enumerate(distribution.sample(draws, rng=source)):
+        rank = source.permutation(length)
         for start in range(0, length, rows):
             visible = np.arange(start, min(start + rows, length))
             masked = rank[None, :] >= visible[:, None]
@@ -90,7 +94,7 @@ def estimate_curve(distribution: "Distribution", draws: int, *, rng: np.random.G
     return average(losses)
 
 
-def average(losses: NDArray[np.float64]) -> CurveEstimate:
+def average(losses: ArrayLike) -> CurveEstimate:
     """The estimate that independent loss curves make together.
 
     Arguments:
@@ -104,7 +108,10 @@ def average(losses: NDArray[np.float64]) -> CurveEstimate:
         >>> estimate.loss.tolist(), estimate.curve.loss.tolist()
         ([1.0, 0.0, 0.5], [1.0, 0.25, 0.25])
     """
-    draws = losses.shape[0]
-    mean = losses.mean(axis=0)
-    error = losses.std(axis=0, ddof=1) / np.sqrt(draws)
-    return CurveEstimate(Curve(isotonic_regression(mean, increasing=False).x), mean, error, draws)
+    values = check.numbers("losses", losses)
+    if values.ndim != 2 or values.shape[0] < 2 or values.shape[1] < 1:
+        raise check.InputError("losses", "have the shape (draws, length), at least two draws", found=f"{values.shape}")
+    draws = values.shape[0]
+    mean = values.mean(axis=0)
+    error = values.std(axis=0, ddof=1) / np.sqrt(draws)
+    return CurveEstimate(Curve(falling(mean)), mean, error, draws)

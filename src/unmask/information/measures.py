@@ -24,13 +24,13 @@ References:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr, rel_entr
 
 from unmask import _check as check
+from unmask._scipy import entr, rel_entr
 
 # The curve of a joint with more than this many cells, counted with their margins, takes over a minute.
 _MOST_MARGINAL_CELLS = 2**31
@@ -38,7 +38,7 @@ _MOST_MARGINAL_CELLS = 2**31
 _CELLS_AT_ONCE = 2**22
 
 
-def entropy(joint: ArrayLike, positions: Sequence[int] | None = None, given: Sequence[int] = ()) -> float:
+def entropy(joint: ArrayLike, positions: Iterable[int] | None = None, given: Iterable[int] = ()) -> float:
     """Entropy `H(X_S)`, or `H(X_S | X_T)`.
 
     Arguments:
@@ -50,7 +50,7 @@ def entropy(joint: ArrayLike, positions: Sequence[int] | None = None, given: Seq
         The entropy in nats.
 
     Raises:
-        ValueError: if `joint` is not a distribution, or a position is repeated or does not exist.
+        InputError: if `joint` is not a distribution, or a position is repeated or does not exist.
 
     Example:
         Two equal fair bits.
@@ -63,7 +63,7 @@ def entropy(joint: ArrayLike, positions: Sequence[int] | None = None, given: Seq
     return _entropy(joint, chosen | known) - _entropy(joint, known)
 
 
-def total_correlation(joint: ArrayLike, positions: Sequence[int] | None = None, given: Sequence[int] = ()) -> float:
+def total_correlation(joint: ArrayLike, positions: Iterable[int] | None = None, given: Iterable[int] = ()) -> float:
     """Total correlation `TC(X_S | X_T) = Σ_{i∈S} H(X_i | X_T) − H(X_S | X_T)`.
 
     Arguments:
@@ -75,7 +75,7 @@ def total_correlation(joint: ArrayLike, positions: Sequence[int] | None = None, 
         The total correlation in nats; zero exactly when the tokens of `S` are independent given those of `T`.
 
     Raises:
-        ValueError: if `joint` is not a distribution, or a position is repeated or does not exist.
+        InputError: if `joint` is not a distribution, or a position is repeated or does not exist.
 
     Example:
         Three bits of even parity: pairwise independent, yet one of them is determined.
@@ -94,7 +94,7 @@ def total_correlation(joint: ArrayLike, positions: Sequence[int] | None = None, 
 
 
 def dual_total_correlation(
-    joint: ArrayLike, positions: Sequence[int] | None = None, given: Sequence[int] = ()
+    joint: ArrayLike, positions: Iterable[int] | None = None, given: Iterable[int] = ()
 ) -> float:
     """Dual total correlation `DTC(X_S | X_T) = H(X_S | X_T) − Σ_{i∈S} H(X_i | X_{(S∖i)∪T})`.
 
@@ -108,7 +108,7 @@ def dual_total_correlation(
         others.
 
     Raises:
-        ValueError: if `joint` is not a distribution, or a position is repeated or does not exist.
+        InputError: if `joint` is not a distribution, or a position is repeated or does not exist.
 
     Example:
         >>> joint = np.zeros((2, 2, 2))
@@ -134,7 +134,7 @@ def information_sum(joint: ArrayLike) -> float:
         The sum of the mutual informations in nats.
 
     Raises:
-        ValueError: if `joint` is not a distribution.
+        InputError: if `joint` is not a distribution.
 
     Example:
         >>> joint = np.array([[0.5, 0.0], [0.0, 0.5]])
@@ -160,7 +160,7 @@ def information_curve(joint: ArrayLike) -> NDArray[np.float64]:
         The `L+1` numbers `h(0) … h(L)` in nats.
 
     Raises:
-        ValueError: if `joint` is not a distribution, or has more than `2^31` cells counting its margins.
+        InputError: if `joint` is not a distribution, or has more than `2^31` cells counting its margins.
 
     References:
         Han, "Nonnegative entropy measures of multivariate symmetric correlations" (1978).
@@ -199,7 +199,7 @@ def loss_curve(information: ArrayLike) -> NDArray[np.float64]:
         The numbers `ℓ(0) … ℓ(L−1)`.
 
     Raises:
-        ValueError: if there are fewer than two numbers.
+        InputError: if there are fewer than two numbers.
 
     Example:
         >>> loss_curve([0.0, 1.0, 2.0, 2.0]).tolist()
@@ -218,7 +218,7 @@ def drops(loss: ArrayLike) -> NDArray[np.float64]:
         The numbers `d_1 … d_{L−1}`, at index `i−1`.
 
     Raises:
-        ValueError: if there is no number.
+        InputError: if there is no number.
 
     Example:
         >>> drops([1.0, 1.0, 0.0]).tolist()
@@ -239,7 +239,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> float:
         The divergence in nats; `inf` if `q` is zero somewhere `p` is not.
 
     Raises:
-        ValueError: if either is not a distribution, or the shapes differ.
+        InputError: if either is not a distribution, or the shapes differ.
 
     Example:
         >>> round(kl([0.5, 0.5], [0.25, 0.75]), 12), kl([0.5, 0.5], [1.0, 0.0])
@@ -247,7 +247,7 @@ def kl(p: ArrayLike, q: ArrayLike) -> float:
     """
     first, second = check.numbers("p", p), check.numbers("q", q)
     if first.shape != second.shape:
-        raise check.InputError("q", f"have the shape of 'p', {first.shape}", found=f"{second.shape}")
+        raise check.InputError("q", f"have the shape of {{p}}, {first.shape}", found=f"{second.shape}")
     first = check.probabilities("p", first.ravel())
     second = check.probabilities("q", second.ravel())
     # Rounding can leave a sum of signed terms just below zero, which no divergence is.
@@ -262,7 +262,7 @@ def _joint(joint: ArrayLike) -> NDArray[np.float64]:
 
 
 def _sets(
-    joint: ArrayLike, positions: Sequence[int] | None, given: Sequence[int]
+    joint: ArrayLike, positions: Iterable[int] | None, given: Iterable[int]
 ) -> tuple[NDArray[np.float64], set[int], set[int]]:
     array = _joint(joint)
     known = _set("given", given, array.ndim)
@@ -270,8 +270,8 @@ def _sets(
     return array, chosen, known
 
 
-def _set(name: str, positions: Sequence[int], length: int) -> set[int]:
-    chosen = [check.integer(name, position, least=0, most=length - 1) for position in positions]
+def _set(name: str, positions: object, length: int) -> set[int]:
+    chosen = check.positions(name, positions, length)
     if len(set(chosen)) < len(chosen):
         raise check.InputError(name, "not repeat a position", found=f"{chosen}")
     return set(chosen)

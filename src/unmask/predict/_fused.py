@@ -6,7 +6,7 @@ Triton program reads a row once, in the model's dtype, and keeps running values 
 """
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unmask._torch import Tensor, torch
 
@@ -37,36 +37,44 @@ def _runs() -> bool:
         return False
 
 
-@lru_cache(maxsize=1)
-def _kernel() -> Any:
-    import triton  # pyright: ignore[reportMissingImports]
-    import triton.language as tl  # pyright: ignore[reportMissingImports]
+if TYPE_CHECKING:
 
-    @triton.jit
-    def kernel(logits, result, rows, vocab, block: tl.constexpr):
-        row = tl.program_id(0)
-        start = logits + row.to(tl.int64) * vocab
-        columns = tl.arange(0, block)
-        # Largest and second largest logit so far, Σ e^d and Σ d·e^d with d the distance below the largest.
-        best, second, total, weighted = float("-inf"), float("-inf"), 0.0, 0.0
-        for begin in range(0, vocab, block):
-            x = tl.load(start + begin + columns, mask=begin + columns < vocab, other=float("-inf")).to(tl.float32)
-            top = tl.max(x, axis=0)
-            where = tl.argmax(x, axis=0)
-            runner = tl.max(tl.where(columns == where, float("-inf"), x), axis=0)
-            second = tl.maximum(tl.maximum(second, runner), tl.minimum(best, top))
-            largest = tl.maximum(best, top)
-            # Where nothing finite was seen yet the differences would be ∞ − ∞.
-            shift = tl.where(best == float("-inf"), 0.0, best - largest)
-            distance = tl.where(x == float("-inf"), 0.0, x - largest)
-            weight = tl.where(x == float("-inf"), 0.0, tl.exp(distance))
-            scale = tl.exp(shift)
-            weighted = scale * (weighted + shift * total) + tl.sum(distance * weight, axis=0)
-            total = scale * total + tl.sum(weight, axis=0)
-            best = largest
-        total = tl.where(best == float("-inf"), float("nan"), total)  # no token is possible: not a number, as softmax
-        tl.store(result + row, 1.0 / total)
-        tl.store(result + rows + row, (1.0 - tl.exp(second - best)) / total)
-        tl.store(result + 2 * rows + row, tl.log(total) - weighted / total)
+    def _kernel() -> Any: ...
 
-    return kernel
+else:
+    # Triton reads the function below as text of a language of its own; taken for Python, its types make no sense.
+
+    @lru_cache(maxsize=1)
+    def _kernel():
+        import triton
+        import triton.language as tl
+
+        @triton.jit
+        def kernel(logits, result, rows, vocab, block: tl.constexpr):
+            row = tl.program_id(0)
+            start = logits + row.to(tl.int64) * vocab
+            columns = tl.arange(0, block)
+            # Largest and second largest logit so far, Σ e^d and Σ d·e^d with d the distance below the largest.
+            best, second, total, weighted = float("-inf"), float("-inf"), 0.0, 0.0
+            for begin in range(0, vocab, block):
+                x = tl.load(start + begin + columns, mask=begin + columns < vocab, other=float("-inf")).to(tl.float32)
+                top = tl.max(x, axis=0)
+                where = tl.argmax(x, axis=0)
+                runner = tl.max(tl.where(columns == where, float("-inf"), x), axis=0)
+                second = tl.maximum(tl.maximum(second, runner), tl.minimum(best, top))
+                largest = tl.maximum(best, top)
+                # Where nothing finite was seen yet the differences would be ∞ − ∞.
+                shift = tl.where(best == float("-inf"), 0.0, best - largest)
+                distance = tl.where(x == float("-inf"), 0.0, x - largest)
+                weight = tl.where(x == float("-inf"), 0.0, tl.exp(distance))
+                scale = tl.exp(shift)
+                weighted = scale * (weighted + shift * total) + tl.sum(distance * weight, axis=0)
+                total = scale * total + tl.sum(weight, axis=0)
+                best = largest
+            # Where no token is possible: not a number, as softmax says.
+            total = tl.where(best == float("-inf"), float("nan"), total)
+            tl.store(result + row, 1.0 / total)
+            tl.store(result + rows + row, (1.0 - tl.exp(second - best)) / total)
+            tl.store(result + 2 * rows + row, tl.log(total) - weighted / total)
+
+        return kernel

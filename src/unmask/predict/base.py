@@ -7,14 +7,18 @@ float32 or better whatever the model's dtype, and never as a float64 array over 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
+from typing import Any, final
 
-from unmask._torch import Tensor, torch
+from unmask import _check as check
+from unmask._torch import Tensor, integral, outside, torch
 from unmask.predict import _fused as fused
 
+_special: Any = torch.special  # torch has no types for it
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
 _TILE = 256  # rows of a matrix product, and of a reduction, that fill a GPU evenly
 
 
+@final
 class Prediction:
     """Predictions for some positions: `head(*parts)` gives their logits, a chunk of rows at a time.
 
@@ -25,18 +29,33 @@ class Prediction:
     """
 
     def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
-        self.parts, self.head, self.vocab = parts, head, vocab
+        check.function("head", head)
+        check.instance("parts", parts, tuple, "be a tuple of tensors")
+        for part in parts:
+            check.instance("parts", part, Tensor, "be a tuple of tensors")
+        if not parts or any(part.ndim == 0 or len(part) != len(parts[0]) for part in parts):
+            raise check.InputError("parts", "be tensors of as many rows each, at least one of them")
+        self.parts, self.head, self.vocab = parts, head, check.integer("vocab", vocab, least=1)
 
     def __len__(self) -> int:
         return self.parts[0].shape[0]
 
     def take(self, index: Tensor) -> "Prediction":
-        """The predictions of the given rows."""
+        """The predictions of the given rows, by their indices or by one boolean for each."""
+        check.instance("index", index, Tensor, "be a tensor of indices")
+        fits = index.shape == (len(self),) if index.dtype == torch.bool else index.ndim == 1 and integral(index)
+        if not fits or (index.dtype != torch.bool and outside(index, len(self))):
+            raise check.InputError("index", f"hold indices from 0 to {len(self) - 1}, or {len(self)} booleans")
         return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
 
     def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Logits of rows `start … stop−1`, in float32 or better."""
-        return precise(self.head(*(part[start:stop] for part in self.parts)))
+        """Logits of rows `start … stop−1`, shape `(rows, vocab)`, in float32 or better."""
+        return precise(self._head(start, stop))
+
+    def _head(self, start: int, stop: int | None) -> Tensor:
+        first = check.integer("start", start, least=0)
+        last = None if stop is None else check.integer("stop", stop, least=0)
+        return self.head(*(part[first:last] for part in self.parts))
 
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
@@ -45,13 +64,27 @@ class Prediction:
         return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
 
     def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Log-probabilities of rows `start … stop−1`, in float32 or better."""
-        values = self.head(*(part[start:stop] for part in self.parts))
+        """Log-probabilities of rows `start … stop−1`, shape `(rows, vocab)`, in float32 or better."""
+        values = self._head(start, stop)
         # One fused pass from the model's dtype: converting first would double the memory traffic.
         return torch.log_softmax(values, dim=-1, dtype=better(values.dtype))
 
     def losses(self, tokens: Tensor) -> Tensor:
-        """Minus the log-probability of one token for each row, in float64."""
+        """Minus the log-probability of one token for each row, shape `(rows,)`, in float64.
+
+        Arguments:
+            tokens: Token ids, shape `(rows,)`.
+        """
+        check.instance("tokens", tokens, Tensor, "be a tensor of token ids")
+        if tokens.shape != (len(self),) or not integral(tokens):
+            raise check.InputError(
+                "tokens",
+                f"hold one token id for each of the {len(self)} rows",
+                found=f"{tokens.dtype} of shape {tuple(tokens.shape)}",
+            )
+        if outside(tokens, self.vocab):
+            raise check.InputError("tokens", f"hold token ids from 0 to {self.vocab - 1}")
+        tokens = tokens.long()
         parts = [
             -self.log_probabilities(start, stop).gather(1, tokens[start:stop, None])[:, 0].double()
             for start, stop in self.chunks() or [(0, 0)]
@@ -60,34 +93,34 @@ class Prediction:
 
     @cached_property
     def confidence(self) -> Tensor:
-        """The largest probability of each row."""
+        """The largest probability of each row, shape `(rows,)`."""
         return self._reduce(_confidence) if self._fused is None else self._fused[0]
 
     @cached_property
     def margin(self) -> Tensor:
-        """The gap between the two largest probabilities of each row."""
+        """The gap between the two largest probabilities of each row, shape `(rows,)`."""
         return self._reduce(_margin) if self._fused is None else self._fused[1]
 
     @cached_property
     def entropy(self) -> Tensor:
-        """The entropy of each row, in nats."""
+        """The entropy of each row, in nats, shape `(rows,)`."""
         return self._reduce(_entropy) if self._fused is None else self._fused[2]
 
     @cached_property
     def _fused(self) -> Tensor | None:
         """All three from one pass over the vocabulary, where the machine has a kernel for it."""
-        parts = []
+        parts: list[Tensor] = []
         for start, stop in self.chunks() if self.parts[0].is_cuda else []:
-            logits = self.head(*(part[start:stop] for part in self.parts))
+            logits = self._head(start, stop)
             if not fused.usable(logits):
                 return None
             parts.append(fused.statistics(logits))
         return torch.cat(parts, dim=1) if parts else None
 
     def _reduce(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        parts = []
+        parts: list[Tensor] = []
         for start, stop in self.chunks() or [(0, 0)]:
-            logits = self.head(*(part[start:stop] for part in self.parts))
+            logits = self._head(start, stop)
             # One fused pass from the model's dtype to probabilities in float32 or better.
             parts.append(function(torch.softmax(logits, dim=-1, dtype=better(logits.dtype))))
         return torch.cat(parts)
@@ -112,6 +145,8 @@ class MaskPredictor(ABC):
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         """Predict positions.
 
+        A predictor of your own may take it that its arguments fit together; `called` checks that they do.
+
         Arguments:
             tokens: Token ids, shape `(batch, length)`, with `mask` at masked positions.
             masked: Booleans of the same shape.
@@ -120,6 +155,28 @@ class MaskPredictor(ABC):
         Returns:
             A prediction with one row for each entry of `rows`.
         """
+
+
+def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:
+    """Refuse what no predictor can be called with.
+
+    Raises:
+        InputError: if the tokens are not integers of shape `(batch, length)`, the mask not booleans of that shape, or
+            the rows not a list of indices into `batch · length`.
+    """
+    check.instance("tokens", tokens, Tensor, "be a tensor of token ids")
+    check.instance("masked", masked, Tensor, "be a tensor of booleans")
+    if tokens.ndim != 2 or not integral(tokens):
+        found = f"{tokens.dtype} of shape {tuple(tokens.shape)}"
+        raise check.InputError("tokens", "hold token ids of shape (batch, length)", found=found)
+    if masked.shape != tokens.shape or masked.dtype != torch.bool:
+        found = f"{masked.dtype} of shape {tuple(masked.shape)}"
+        raise check.InputError("masked", f"hold booleans of shape {tuple(tokens.shape)}", found=found)
+    if rows is None:
+        return
+    check.instance("rows", rows, Tensor, "be a tensor of indices")
+    if rows.ndim != 1 or not integral(rows) or outside(rows, tokens.numel()):
+        raise check.InputError("rows", f"hold indices from 0 to {tokens.numel() - 1}, one for each position wanted")
 
 
 # Each reduction owns the probabilities it is given and may overwrite them.
@@ -136,7 +193,7 @@ def _margin(probabilities: Tensor) -> Tensor:
 
 
 def _entropy(probabilities: Tensor) -> Tensor:
-    terms = torch.special.entr(probabilities)
+    terms: Tensor = _special.entr(probabilities)
     # A lone long row would be added up in another order than a row among others: give it company.
     terms = terms if len(terms) != 1 else terms.expand(2, -1)
     return terms.sum(dim=-1)[: len(probabilities)]
@@ -148,6 +205,7 @@ def better(dtype: torch.dtype) -> torch.dtype:
 
 
 def precise(logits: Tensor) -> Tensor:
+    """The logits in float32 or better."""
     return logits.to(better(logits.dtype))
 
 

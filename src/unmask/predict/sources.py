@@ -2,34 +2,44 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.distribution.base import Distribution
-from unmask.predict.base import MaskPredictor, Prediction, without
+from unmask.predict.base import MaskPredictor, Prediction, called, without
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class ExactPredictor(MaskPredictor):
-    """The conditional marginals of a known distribution, in float64."""
+    """The conditional marginals of a known distribution, in float64.
+
+    Arguments:
+        distribution: The distribution; the mask is the first id beyond its vocabulary.
+    """
 
     distribution: Distribution
 
+    def __post_init__(self):
+        check.instance("distribution", self.distribution, Distribution, "be a distribution")
+
     @property
-    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - the distribution's, and fixed
         return self.distribution.vocab
 
     @property
-    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         return self.distribution.vocab
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         marginals = self.distribution.marginals(tokens.cpu().numpy(), masked.cpu().numpy())
-        logits = torch.from_numpy(marginals).to(tokens.device).log().flatten(0, 1)
+        logits = torch.as_tensor(marginals).to(tokens.device).log().flatten(0, 1)
         return Prediction((logits if rows is None else logits[rows],), _same, self.vocab)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Logits(MaskPredictor):
     """Any callable that maps token ids to logits `(batch, length, vocab)`, or to an object with `.logits`.
@@ -48,17 +58,16 @@ class Logits(MaskPredictor):
     whole: bool = False
 
     def __post_init__(self):
-        _check_ids(self.vocab, self.mask)
+        check.function("model", self.model, "map token ids to logits")
+        _check_ids(self.vocab, self.mask, self.whole)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         answer = self.model(tokens)
-        logits = getattr(answer, "logits", answer)
+        logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
             raise check.InputError("model", "give logits, or an object with them", found=f"{type(answer).__name__}")
-        if logits.shape != (*tokens.shape, self.vocab):
-            raise check.InputError(
-                "model", f"give logits of shape {(*tokens.shape, self.vocab)}", found=f"{tuple(logits.shape)}"
-            )
+        _check_logits("model", logits, (*tokens.shape, self.vocab))
         flat = logits.flatten(0, 1)
         # The logits are there already: rows are picked a chunk at a time, not all of them copied at once.
         parts, head = ((flat,), _same) if rows is None else ((rows,), flat.__getitem__)
@@ -66,6 +75,7 @@ class Logits(MaskPredictor):
         return without(prediction, [self.mask]) if self.mask < self.vocab else prediction
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Headed(MaskPredictor):
     """A body that maps token ids to hidden states `(batch, length, width)`, and a head from hidden states to logits.
@@ -74,8 +84,12 @@ class Headed(MaskPredictor):
     saved.
 
     Arguments:
-        body, head: The two parts of the model.
-        vocab, mask, whole: As for `Logits`.
+        body: Maps token ids to hidden states.
+        head: Maps hidden states, shape `(rows, width)`, to logits, shape `(rows, vocab)`.
+        vocab: Number of logits of a position.
+        mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
+        whole: True if the model must be given all sequences at every call, because it keeps something for each of
+            them (an attention mask, say).
     """
 
     body: Callable[[Tensor], Tensor]
@@ -85,19 +99,27 @@ class Headed(MaskPredictor):
     whole: bool = False
 
     def __post_init__(self):
-        _check_ids(self.vocab, self.mask)
+        check.function("body", self.body, "map token ids to hidden states")
+        check.function("head", self.head, "map hidden states to logits")
+        _check_ids(self.vocab, self.mask, self.whole)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        hidden = self.body(tokens).flatten(0, 1)
+        called(tokens, masked, rows)
+        hidden = self.body(tokens)
+        _check_tensor("body", "give hidden states", hidden)
+        if hidden.ndim < 3 or hidden.shape[:2] != tokens.shape:
+            batch, length = tokens.shape
+            raise check.InputError(
+                "body", f"give hidden states of shape ({batch}, {length}, width)", found=f"{tuple(hidden.shape)}"
+            )
+        hidden = hidden.flatten(0, 1)
         prediction = Prediction((hidden if rows is None else hidden[rows],), self._logits, self.vocab)
         return without(prediction, [self.mask]) if self.mask < self.vocab else prediction
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits = self.head(hidden)
-        if logits.shape != (hidden.shape[0], self.vocab):
-            raise check.InputError(
-                "head", f"give logits of shape {(hidden.shape[0], self.vocab)}", found=f"{tuple(logits.shape)}"
-            )
+        _check_tensor("head", "give logits", logits)
+        _check_logits("head", logits, (hidden.shape[0], self.vocab))
         return logits
 
 
@@ -105,6 +127,18 @@ def _same(logits: Tensor) -> Tensor:
     return logits
 
 
-def _check_ids(vocab: int, mask: int) -> None:
-    check.integer("vocab", vocab, least=1)
-    check.integer("mask", mask, least=0)
+def _check_tensor(name: str, must: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise check.InputError(name, must, found=f"{type(given).__name__}")
+
+
+def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:
+    if logits.shape != shape or logits.is_complex():
+        found = f"{tuple(logits.shape)}" if logits.shape != shape else f"{logits.dtype}"
+        raise check.InputError(name, f"give logits of shape {shape}", found=found)
+
+
+def _check_ids(vocab: int, mask: int, whole: object) -> None:
+    check.integer("vocab", vocab, least=1, most=check.EXACT)
+    check.integer("mask", mask, least=0, most=check.EXACT)
+    check.instance("whole", whole, bool, "be True or False")

@@ -2,58 +2,77 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import final
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.predict.base import MaskPredictor, Prediction, precise, token_index, without
+from unmask.predict.base import MaskPredictor, Prediction, called, precise, token_index, without
 
 
 class Wrapper(MaskPredictor):
-    """A predictor made of another one."""
+    """A predictor made of another one.
+
+    Attributes:
+        predictor: The other one, whose vocabulary and mask this one has.
+    """
 
     predictor: MaskPredictor
 
+    def __post_init__(self):
+        check.instance("predictor", self.predictor, MaskPredictor, "be a mask predictor")
+
     @property
-    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - the other's, and fixed
         return self.predictor.vocab
 
     @property
-    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         return self.predictor.mask
 
     @property
-    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         return self.predictor.whole
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Suppressed(Wrapper):
-    """Gives some tokens probability zero."""
+    """Gives some tokens probability zero.
+
+    Arguments:
+        predictor: The model.
+        tokens: Ids of the tokens.
+    """
 
     predictor: MaskPredictor
     tokens: Sequence[int]
 
     def __post_init__(self):
-        if not isinstance(self.tokens, Sequence):
-            raise check.InputError("tokens", "be a list of token ids", found=f"{type(self.tokens).__name__}")
-        for token in self.tokens:
+        super().__post_init__()
+        for token in check.listed("tokens", self.tokens, "be a list of token ids"):
             check.integer("tokens", token, least=0, most=self.vocab - 1)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         return without(self.predictor(tokens, masked, rows), self.tokens)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Tempered(Wrapper):
     """Divides the logits by a temperature: a predictor with a known error, for experiments.
 
     This changes the predictor itself; to sample at a temperature use `unmask.sample.draw.Categorical`.
+
+    Arguments:
+        predictor: The model.
+        temperature: What its logits are divided by, above 0.
     """
 
     predictor: MaskPredictor
     temperature: float
 
     def __post_init__(self):
+        super().__post_init__()
         check.real("temperature", self.temperature, above=0.0)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
@@ -61,26 +80,34 @@ class Tempered(Wrapper):
         return Prediction(inner.parts, lambda *parts: precise(inner.head(*parts)) / self.temperature, inner.vocab)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Shifted(Wrapper):
-    """Reads the prediction of position `i` from the model's output at `i−1` (Dream); the first from its own."""
+    """Reads the prediction of position `i` from the model's output at `i−1` (Dream); the first from its own.
+
+    Arguments:
+        predictor: The model.
+    """
 
     predictor: MaskPredictor
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         if rows is None:
             rows = torch.arange(tokens.numel(), device=tokens.device)
         first = rows % tokens.shape[1] == 0
         return self.predictor(tokens, masked, torch.where(first, rows, rows - 1))
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Framed(Wrapper):
     """Puts fixed tokens around every sequence: the start and end that a model expects, and that no schedule sees.
 
     Arguments:
         predictor: The model.
-        before, after: The tokens.
+        before: The tokens before a sequence.
+        after: The tokens after it.
         pad: A token id that fills up sequences at their end: the tokens `after` then stand before it. By default there
             is none.
     """
@@ -91,11 +118,15 @@ class Framed(Wrapper):
     pad: int | None = None
 
     def __post_init__(self):
+        super().__post_init__()
         for name, tokens in (("before", self.before), ("after", self.after)):
-            for token in tokens:
+            for token in check.listed(name, tokens, "be a list of token ids"):
                 check.integer(name, token, least=0, most=self.vocab - 1)
+        if self.pad is not None:
+            check.integer("pad", self.pad, least=0, most=check.EXACT)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         batch, length = tokens.shape
         first, last = len(self.before), len(self.after)
         wide = first + length + last
@@ -113,6 +144,7 @@ class Framed(Wrapper):
         return self.predictor(framed, hidden, rows // length * wide + first + rows % length)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Guided(Wrapper):
     """Classifier-free guidance: `logits = conditional + scale (conditional − free)`.
@@ -123,7 +155,7 @@ class Guided(Wrapper):
     Arguments:
         predictor: The model.
         prompt: Booleans, shape `(length,)` or `(batch, length)`: positions hidden from the free prediction.
-        scale: 0 is no guidance, and costs no second evaluation.
+        scale: How strong it is; 0 is no guidance, and costs no second evaluation.
     """
 
     predictor: MaskPredictor
@@ -131,7 +163,9 @@ class Guided(Wrapper):
     scale: float
 
     def __post_init__(self):
+        super().__post_init__()
         check.real("scale", self.scale)
+        check.instance("prompt", self.prompt, Tensor, "be a tensor of booleans")
         if self.prompt.dtype != torch.bool or self.prompt.ndim not in (1, 2):
             raise check.InputError(
                 "prompt",
@@ -140,10 +174,11 @@ class Guided(Wrapper):
             )
 
     @property
-    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - follows from the prompt
         return self.prompt.ndim == 2 or self.predictor.whole
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         if self.prompt.shape not in (tokens.shape, tokens.shape[1:]):
             raise check.InputError(
                 "prompt",
@@ -167,11 +202,13 @@ class Guided(Wrapper):
         return Prediction((*given.parts, *free.parts), head, self.vocab)
 
 
+@final
 @dataclass(eq=False)
 class Counted(Wrapper):
     """Counts what is asked of a predictor.
 
     Attributes:
+        predictor: The model.
         calls: Number of evaluations.
         sequences: Sequences evaluated, summed over the calls.
         rows: Positions whose prediction was asked for, summed over the calls.
@@ -183,18 +220,29 @@ class Counted(Wrapper):
     rows: int = field(default=0, init=False)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        called(tokens, masked, rows)
         self.calls += 1
         self.sequences += tokens.shape[0]
         self.rows += tokens.numel() if rows is None else rows.numel()
         return self.predictor(tokens, masked, rows)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Watched(Wrapper):
-    """Reports the number of sequences of every evaluation, to move a progress bar."""
+    """Reports the number of sequences of every evaluation, to move a progress bar.
+
+    Arguments:
+        predictor: The model.
+        report: Called with that number after each evaluation.
+    """
 
     predictor: MaskPredictor
     report: Callable[[int], object]
+
+    def __post_init__(self):
+        super().__post_init__()
+        check.function("report", self.report)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         prediction = self.predictor(tokens, masked, rows)

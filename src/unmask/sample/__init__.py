@@ -2,12 +2,16 @@
 
 sampler    the loop, its state, and what one step did
 plan       which positions come at which step, for a batch
+start      what a batch starts from
+seeds      where its randomness comes from
 draw       how a token is drawn from its prediction
 trace      the record of a run
 """
 
 from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP, draw_for
-from unmask.sample.sampler import Sampler, Seeds, State, Step, Stop, booleans, seeds_of
+from unmask.sample.sampler import Sampler, State, Step, Stop
+from unmask.sample.seeds import Seeds, seeds_of
+from unmask.sample.start import booleans
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
 
 __all__ = [

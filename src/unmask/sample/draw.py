@@ -9,13 +9,17 @@ A draw uses one uniform number per position, by inversion of the cumulative dist
 sequence and the position, so a row's result depends on neither its neighbours nor the size of the batch; and no noise
 over the whole vocabulary is ever made. The inversion works in two stages, over blocks of the vocabulary and within
 one: sums over a block in the precision of the logits, everything after that in float64.
+
+What is not a number gives no token. On a CPU that is said at once; on a GPU, where looking would make the loop wait, by
+the record of the run (`State.trace`).
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import final
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, integral, outside, seen, torch
 
 _BLOCK = 512
 
@@ -29,17 +33,22 @@ class Draw(ABC):
 
         Arguments:
             log_probabilities: Shape `(rows, vocab)`, float32 or float64.
-            uniform: One number in `[0, 1)` for each row.
-            rows: Flat indices of the positions into `batch · length`.
+            uniform: One number in `[0, 1)` for each row, shape `(rows,)`.
+            rows: Flat indices of the positions into `batch · length`, shape `(rows,)`.
 
         Returns:
             Token ids, shape `(rows,)`.
         """
 
 
+@final
 @dataclass(frozen=True)
 class Categorical(Draw):
-    """The predicted distribution at a temperature above zero."""
+    """The predicted distribution at a temperature above zero.
+
+    Arguments:
+        temperature: Log-probabilities are divided by it; 1 is the predicted distribution itself.
+    """
 
     temperature: float = 1.0
 
@@ -47,12 +56,19 @@ class Categorical(Draw):
         _check_temperature(self.temperature)
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        _arguments(log_probabilities, uniform, rows)
         return invert(_tempered(log_probabilities, self.temperature), uniform)
 
 
+@final
 @dataclass(frozen=True)
 class TopK(Draw):
-    """The `count` most likely tokens, renormalised."""
+    """The `count` most likely tokens, renormalised.
+
+    Arguments:
+        count: How many.
+        temperature: As for `Categorical`.
+    """
 
     count: int
     temperature: float = 1.0
@@ -62,14 +78,21 @@ class TopK(Draw):
         _check_temperature(self.temperature)
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        _arguments(log_probabilities, uniform, rows)
         best, where = log_probabilities.topk(min(self.count, log_probabilities.shape[-1]), dim=-1)
         chosen = invert(_tempered(best, self.temperature), uniform)
         return where.gather(1, chosen[:, None])[:, 0]
 
 
+@final
 @dataclass(frozen=True)
 class TopP(Draw):
-    """The fewest most likely tokens whose probabilities reach `mass`, renormalised; all of them if it is 1."""
+    """The fewest most likely tokens whose probabilities reach `mass`, renormalised; all of them if it is 1.
+
+    Arguments:
+        mass: A probability above 0.
+        temperature: As for `Categorical`; it comes first.
+    """
 
     mass: float
     temperature: float = 1.0
@@ -80,6 +103,7 @@ class TopP(Draw):
         _check_temperature(self.temperature)
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        _arguments(log_probabilities, uniform, rows)
         if self.mass == 1:
             return invert(_tempered(log_probabilities, self.temperature), uniform)
         ordered, where = _tempered(log_probabilities, self.temperature).sort(dim=-1, descending=True, stable=True)
@@ -89,33 +113,65 @@ class TopP(Draw):
         return where.gather(1, chosen[:, None])[:, 0]
 
 
+@final
 @dataclass(frozen=True)
 class Greedy(Draw):
     """The most likely token."""
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
+        _arguments(log_probabilities, uniform, rows)
+        if seen(log_probabilities, lambda found: ~torch.isfinite(found.amax(dim=-1))):
+            raise impossible()
         return log_probabilities.argmax(dim=-1)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Replay(Draw):
-    """The tokens of given sequences, shape `(batch, length)`, in place of draws."""
+    """The tokens of given sequences in place of draws.
+
+    Arguments:
+        tokens: Token ids, shape `(batch, length)`.
+    """
 
     tokens: Tensor
 
+    def __post_init__(self):
+        check.instance("tokens", self.tokens, Tensor, "be a tensor of token ids")
+        if self.tokens.ndim != 2 or not integral(self.tokens):
+            found = f"{self.tokens.dtype} of shape {tuple(self.tokens.shape)}"
+            raise check.InputError("tokens", "hold token ids of shape (batch, length)", found=found)
+
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        return self.tokens.to(rows.device).flatten()[rows]
+        _arguments(log_probabilities, uniform, rows)
+        if outside(rows, self.tokens.numel()):
+            raise check.InputError("rows", f"hold indices from 0 to {self.tokens.numel() - 1}")
+        return self.tokens.to(device=rows.device, dtype=torch.int64).flatten()[rows]
 
 
 def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     """Sample each row of `softmax(logits)` by inverting its cumulative distribution at `uniform`.
 
     A token of probability zero is never returned.
+
+    Arguments:
+        logits: Shape `(rows, vocab)`.
+        uniform: One number in `[0, 1)` for each row, shape `(rows,)`.
+
+    Returns:
+        Token ids, shape `(rows,)`.
+
+    Raises:
+        InputError: on a CPU, if a row holds what is not a number, or no possible token.
     """
+    _arguments(logits, uniform, None)
     count, vocab = logits.shape
+    largest = logits.amax(dim=-1, keepdim=True)
+    if seen(largest, lambda found: ~torch.isfinite(found)):
+        raise impossible()
     # Whole blocks from the start: padding afterwards would copy all of it once more.
     weight = logits.new_empty((count, vocab + -vocab % _BLOCK))
-    torch.sub(logits, logits.amax(dim=-1, keepdim=True), out=weight[:, :vocab]).exp_()
+    torch.sub(logits, largest, out=weight[:, :vocab]).exp_()
     weight[:, vocab:].zero_()
     blocks = weight.view(count, -1, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
@@ -132,11 +188,37 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     return block[:, 0] * _BLOCK + torch.minimum(token, positive.amax(dim=-1))
 
 
+def impossible() -> check.InputError:
+    """What is said of a prediction from which no token can be drawn."""
+    return check.InputError("", "The predictor gave logits that are not numbers, or excluded every token of a position")
+
+
+def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) -> None:
+    given = check.instance("log_probabilities", log_probabilities, Tensor, "be a tensor")
+    if given.ndim != 2 or given.shape[1] == 0 or not given.is_floating_point():
+        found = f"{given.dtype} of shape {tuple(given.shape)}"
+        raise check.InputError("log_probabilities", "hold real numbers of shape (rows, vocab)", found=found)
+    check.instance("uniform", uniform, Tensor, "be a tensor")
+    if uniform.shape != given.shape[:1] or not uniform.is_floating_point():
+        found = f"{uniform.dtype} of shape {tuple(uniform.shape)}"
+        raise check.InputError("uniform", f"hold one number for each of {len(given)} rows", found=found)
+    if seen(uniform, lambda found: ~((found >= 0) & (found < 1))):
+        raise check.InputError("uniform", "hold numbers from 0 to 1, without 1")
+    if rows is None:
+        return
+    check.instance("rows", rows, Tensor, "be a tensor of indices")
+    if rows.shape != given.shape[:1] or not integral(rows):
+        found = f"{rows.dtype} of shape {tuple(rows.shape)}"
+        raise check.InputError("rows", f"hold one index for each of {len(given)} rows", found=found)
+
+
 def _tempered(log_probabilities: Tensor, temperature: float) -> Tensor:
     if temperature == 1.0:
         return log_probabilities
-    # From the largest on: near temperature 0 every quotient would otherwise be −∞.
-    return (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
+    # From the largest on: near temperature 0 every quotient would otherwise be −∞; and one below what a float32 can
+    # hold would divide by zero.
+    least = max(temperature, torch.finfo(log_probabilities.dtype).tiny)
+    return (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / least
 
 
 def _check_temperature(temperature: float) -> None:

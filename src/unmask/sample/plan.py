@@ -1,7 +1,7 @@
 """The plan of a batch: which positions come at which step.
 
-Two kinds. `PlannedPace` knows every set before the model runs: it is drawn on the host, moved to the device once, and
-sliced. `ReactivePace` predicts all candidates at each step and ranks them on the device.
+Two kinds. `BlindPlan` knows every set before the model runs: it is drawn on the host, moved to the device once, and
+sliced. `ReactivePlan` predicts all candidates at each step and ranks them on the device.
 
 The steps of a sequence are those at which it reveals something: sizes of zero are left out of the plan, so that they
 cost nothing, whatever the other sequences do. A sequence that is done takes no part in later evaluations.
@@ -10,6 +10,7 @@ cost nothing, whatever the other sequences do. A sequence that is done takes no 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from unmask.size.base import Blind, Planned
 from unmask.size.reactive import Ranked, Reactive
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Choice:
     """The positions of one step and their predictions.
@@ -41,21 +43,21 @@ class Choice:
     sequences: NDArray[np.int64]
 
 
-class Pace(ABC):
-    """Chooses what to reveal next."""
+class Plan(ABC):
+    """Which positions of a batch come at which step."""
 
     @abstractmethod
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         """The next non-empty step from `step` on, or `None` when nothing is left."""
 
     @abstractmethod
-    def without(self, closed: Tensor) -> "Pace":
+    def without(self, closed: Tensor) -> "Plan":
         """The plan without positions that were closed early (true in `closed`, shape `(batch, length)`)."""
 
 
-def pace_for(
+def plan_for(
     schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], device: torch.device
-) -> Pace:
+) -> Plan:
     """The plan of a batch under a schedule.
 
     Arguments:
@@ -67,18 +69,25 @@ def pace_for(
     draws = _Draws(schedule.size)
     agenda = [_agenda(schedule, draws, row, source) for row, source in zip(masked, sources, strict=True)]
     if schedule.blind:
-        return PlannedPace.of(agenda, masked.shape, device)
-    return ReactivePace.of(schedule, agenda, masked.shape, device)
+        return BlindPlan.of(agenda, masked.shape, device)
+    return ReactivePlan.of(schedule, agenda, masked.shape, device)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """One block of one sequence: its positions (in order, if the order is blind) and sizes (if the size is blind)."""
+    """One block of one sequence.
+
+    Attributes:
+        positions: Its positions, in order if the order is blind.
+        sizes: How many of them each step reveals, if the size is blind; empty otherwise.
+    """
 
     positions: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
 
+@final
 class _Draws:
     """Sizes for any number of positions; fixed ones are worked out once for the whole batch."""
 
@@ -107,7 +116,7 @@ class _Draws:
 
 
 def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source: np.random.Generator) -> list[Stretch]:
-    result = []
+    result: list[Stretch] = []
     for block in schedule.order.blocks(np.nonzero(masked)[0]):
         if block.size == 0:
             continue
@@ -124,16 +133,21 @@ def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source
     return result
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class PlannedPace(Pace):
+class BlindPlan(Plan):
     """Every set is known.
 
     Attributes:
-        row: All positions to reveal, by step and then by sequence, on the host. step: The step of each.
+        row: All positions to reveal, by step and then by sequence, on the host.
+        step: The step of each of them.
         shape: Batch and length.
         ends: Where each step ends in `row`; the first entry is 0.
-        sequences: The sequences of each step, one step after the other, on the host. parts: Where each step ends in it.
-        rows, local, index: On the device: `row`, the same among the step's sequences alone, and `sequences`.
+        sequences: The sequences of each step, one step after the other, on the host.
+        parts: Where each step ends in `sequences`; the first entry is 0.
+        rows: `row` on the device.
+        local: The same positions among the sequences of their step alone, on the device.
+        index: `sequences` on the device.
     """
 
     row: NDArray[np.int64]
@@ -147,7 +161,7 @@ class PlannedPace(Pace):
     index: Tensor
 
     @staticmethod
-    def of(agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device) -> "PlannedPace":
+    def of(agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device) -> "BlindPlan":
         rows, steps = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         for sequence, stretches in enumerate(agenda):
             if stretches:
@@ -156,12 +170,12 @@ class PlannedPace(Pace):
                 steps.append(np.repeat(np.arange(sizes.size), sizes))
         row, step = np.concatenate(rows), np.concatenate(steps)
         order = np.argsort(step, kind="stable")  # by step, then by sequence
-        return PlannedPace._cut(row[order], step[order], shape, device)
+        return BlindPlan._cut(row[order], step[order], shape, device)
 
     @staticmethod
     def _cut(
         row: NDArray[np.int64], step: NDArray[np.int64], shape: tuple[int, ...], device: torch.device
-    ) -> "PlannedPace":
+    ) -> "BlindPlan":
         length = max(shape[1], 1)
         sequence = row // length
         first = np.ones(row.size, dtype=bool)  # where a sequence begins within a step
@@ -170,16 +184,18 @@ class PlannedPace(Pace):
         sequences, parts = sequence[first], np.concatenate([[0], np.cumsum(np.bincount(step[first]))])
         local = (np.cumsum(first) - 1 - parts[step]) * length + row % length
         # One transfer for the whole plan; the steps are slices of it.
-        plan = torch.from_numpy(np.concatenate([row, local, sequences])).to(device)
-        return PlannedPace(row, step, shape, ends, sequences, parts, *plan.split([row.size, row.size, sequences.size]))
+        moved = torch.as_tensor(np.concatenate([row, local, sequences])).to(device)
+        rows, among, index = moved[: row.size], moved[row.size : 2 * row.size], moved[2 * row.size :]
+        return BlindPlan(row, step, shape, ends, sequences, parts, rows, among, index)
 
-    def without(self, closed: Tensor) -> "PlannedPace":
-        gone = closed.flatten().cpu().numpy()[self.row]
-        return PlannedPace._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
+    def without(self, closed: Tensor) -> "BlindPlan":
+        gone: NDArray[np.bool_] = closed.flatten().cpu().numpy()[self.row]
+        return BlindPlan._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         # The first step from `step` on that reveals anything: an early stop may have emptied some.
-        step = int(np.searchsorted(self.ends, self.ends[min(step, self.ends.size - 1)], side="right")) - 1
+        done = int(self.ends[min(step, self.ends.size - 1)])
+        step = int(np.searchsorted(self.ends, done, side="right")) - 1
         if step >= self.ends.size - 1:
             return None
         part = slice(int(self.ends[step]), int(self.ends[step + 1]))
@@ -193,8 +209,9 @@ class PlannedPace(Pace):
         return Choice(step, rows, prediction, sequences)
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class ReactivePace(Pace):
+class ReactivePlan(Plan):
     """The choice depends on predictions.
 
     Attributes:
@@ -213,7 +230,7 @@ class ReactivePace(Pace):
     @staticmethod
     def of(
         schedule: Schedule, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
-    ) -> "ReactivePace":
+    ) -> "ReactivePlan":
         block, rank = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         steps = [sum(stretch.sizes.size for stretch in stretches) for stretches in agenda]
         turns = np.zeros((len(agenda), max(steps, default=0), 2), dtype=np.int64)
@@ -225,16 +242,21 @@ class ReactivePace(Pace):
                 stop = start + stretch.sizes.size
                 turns[sequence, start:stop, 0], turns[sequence, start:stop, 1] = number, stretch.sizes
                 start = stop
-        table = torch.from_numpy(turns).to(device) if isinstance(schedule.size, Blind) else None
-        return ReactivePace(schedule, torch.from_numpy(block).to(device), torch.from_numpy(rank).to(device), table)
+        table = torch.as_tensor(turns).to(device) if isinstance(schedule.size, Blind) else None
+        return ReactivePlan(schedule, torch.as_tensor(block).to(device), torch.as_tensor(rank).to(device), table)
 
     def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
         if tokens.numel() == 0:
             return None
         candidates, wanted = self._candidates(step, masked)
         sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
-        if sequences.numel() == 0:
-            return None
+        # A host may have filled all that was due, or an early stop closed it: the next step may have something left.
+        while sequences.numel() == 0:
+            step += 1
+            if self.turns is None or step >= self.turns.shape[1]:
+                return None
+            candidates, wanted = self._candidates(step, masked)
+            sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
         if predictor.whole:
             sequences = torch.arange(tokens.shape[0], device=tokens.device)
         candidates = candidates[sequences]
@@ -242,18 +264,14 @@ class ReactivePace(Pace):
         prediction = predictor(tokens[sequences], masked[sequences], rows)
         ranking = _Ranking.of(candidates, rows, prediction, self._scores(sequences, rows, prediction))
         size = self.schedule.size
-        count = size.count(ranking) if isinstance(size, Reactive) else wanted[sequences]
-        if isinstance(size, Reactive) and bool((ranking.valid.any(dim=1) & (count < 1)).any()):
-            raise check.InputError(
-                "", f"The size must reveal at least one of the masked positions, which {size!r} did not"
-            )
+        count = wanted[sequences] if isinstance(size, Blind) else _counted(size, ranking)
         chosen = ranking.first(count)
         length = tokens.shape[1]
         local = rows[chosen]
         whole = sequences[local // length] * length + local % length
         return Choice(step, whole, prediction.take(chosen), evaluated.cpu().numpy())
 
-    def without(self, closed: Tensor) -> "ReactivePace":
+    def without(self, closed: Tensor) -> "ReactivePlan":
         return self  # it looks at what is masked at each step
 
     def _candidates(self, step: int, masked: Tensor) -> tuple[Tensor, Tensor]:
@@ -270,11 +288,30 @@ class ReactivePace(Pace):
         return allowed, turn[:, 1]
 
     def _scores(self, sequences: Tensor, rows: Tensor, prediction: Prediction) -> Tensor:
-        if isinstance(self.schedule.within, ReactiveOrder):
-            return self.schedule.within.score(prediction)
-        return -self.rank[sequences].flatten()[rows].double()
+        within = self.schedule.within
+        if not isinstance(within, ReactiveOrder):
+            return -self.rank[sequences].flatten()[rows].double()
+        score: object = within.score(prediction)
+        if not isinstance(score, Tensor) or score.shape != rows.shape:
+            raise check.InputError(
+                "", f"The order must give one number for each of {rows.numel()} positions, which {within!r} did not"
+            )
+        return score if score.is_floating_point() else score.double()
 
 
+def _counted(size: Reactive, ranking: "_Ranking") -> Tensor:
+    """How many positions of each sequence a size reveals, if it says so for each, and at least one."""
+    count: object = size.count(ranking)
+    if not isinstance(count, Tensor) or count.shape != ranking.valid.shape[:1]:
+        raise check.InputError(
+            "", f"The size must give one number for each of {len(ranking.valid)} sequences, which {size!r} did not"
+        )
+    if bool((ranking.valid.any(dim=1) & (count < 1)).any()):
+        raise check.InputError("", f"The size must reveal at least one of the masked positions, which {size!r} did not")
+    return count
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class _Ranking(Ranked):
     """Candidates of each sequence by descending score; ties keep the order of positions.
@@ -308,11 +345,11 @@ class _Ranking(Ranked):
         return _Ranking(valid, number[base + position], prediction)
 
     @cached_property
-    def confidence(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def confidence(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - a property that keeps its value
         return self._ranked(self.prediction.confidence)
 
     @cached_property
-    def entropy(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def entropy(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - a property that keeps its value
         return self._ranked(self.prediction.entropy)
 
     def _ranked(self, values: Tensor) -> Tensor:

@@ -14,24 +14,27 @@ if the predictor does; and the numbers at its positions do not depend on the sch
 common randomness.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, outside, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor
-from unmask.sample.draw import Categorical, Draw, Replay
-from unmask.sample.plan import Pace, pace_for
+from unmask.sample.draw import Categorical, Draw, Replay, impossible
+from unmask.sample.plan import Plan, plan_for
+from unmask.sample.seeds import Seeds, seeds_of
+from unmask.sample.start import start_of
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
 from unmask.schedule import Schedule
 
-Seeds = torch.Generator | Sequence[int] | Sequence[torch.Generator]
 
-
+@final
 @dataclass(frozen=True, eq=False)
 class State:
     """What the next step needs.
@@ -40,7 +43,7 @@ class State:
         tokens: Token ids, shape `(batch, length)`, the predictor's mask at masked positions.
         masked: Booleans, true where a token is still to be revealed.
         uniform: One number in `[0, 1)` for each position, used when that position is drawn.
-        pace: The rest of the plan: which positions come at which step.
+        plan: The rest of the plan: which positions come at which step.
         step: Steps taken so far.
         revealed: The step at which each position was revealed; `GIVEN` if it was not, `PADDED` after an early stop.
         log_probability: Log-probability of each revealed token under the prediction it was drawn from.
@@ -52,11 +55,11 @@ class State:
     tokens: Tensor
     masked: Tensor
     uniform: Tensor
-    pace: Pace
+    plan: Plan
     step: int
     revealed: Tensor
     log_probability: Tensor
-    evaluations: np.ndarray
+    evaluations: NDArray[np.int64]
     calls: int
     seeds: tuple[int, ...]
 
@@ -64,18 +67,17 @@ class State:
         """The record of all steps so far, on the CPU.
 
         Raises:
-            ValueError: if a prediction on the way was not a number. Nothing earlier says so: a check at every step
-                would make the loop wait for the device.
+            InputError: if a prediction on the way was not a number. On a GPU nothing earlier says so where the loop
+                never waits for it.
         """
         score = self.log_probability.cpu()
         if bool(torch.isnan(score).any()):
-            raise check.InputError(
-                "", "The predictor gave logits that are not numbers, or excluded every token of a position"
-            )
+            raise impossible()
         revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
         return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Step:
     """What a reader wants to know of one step.
@@ -93,11 +95,16 @@ class Step:
     log_probability: Tensor
 
 
+@final
 @dataclass(frozen=True)
 class Stop:
     """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
 
     What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
+
+    Arguments:
+        end: The token id that ends a sequence.
+        pad: The token id that fills the rest.
     """
 
     end: int
@@ -108,6 +115,7 @@ class Stop:
         check.integer("pad", self.pad, least=0)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Sampler:
     """Fills masked sequences with a predictor under a schedule.
@@ -134,19 +142,11 @@ class Sampler:
     stop: Stop | None = None
 
     def __post_init__(self):
-        if not isinstance(self.predictor, MaskPredictor):
-            raise check.InputError(
-                "predictor",
-                "be a mask predictor",
-                found=f"{type(self.predictor).__name__}",
-                remedy="Wrap a model that gives logits in unmask.predict.Logits.",
-            )
-        for name, value, kind in (("schedule", self.schedule, Schedule), ("draw", self.draw, Draw)):
-            if not isinstance(value, kind):
-                raise check.InputError(name, f"be a {kind.__name__}", found=check.shown(value))
+        _check_predictor(self.predictor)
+        check.instance("schedule", self.schedule, Schedule, "be a Schedule")
+        check.instance("draw", self.draw, Draw, "be a Draw")
         if self.stop is not None:
-            if not isinstance(self.stop, Stop):
-                raise check.InputError("stop", "be a Stop", found=check.shown(self.stop))
+            check.instance("stop", self.stop, Stop, "be a Stop")
             check.integer("end", self.stop.end, most=self.predictor.vocab - 1)
             check.integer("pad", self.stop.pad, most=self.predictor.vocab - 1)
 
@@ -163,27 +163,25 @@ class Sampler:
         Arguments:
             start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
             masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
-            rng: A generator, from which a seed for each row is drawn, or the seeds themselves, or a generator for each
-                row.
+            rng: A seed for the batch or a generator of torch or numpy, which draws a seed for each row; or a list of
+                the rows' own seeds or generators (`unmask.sample.seeds`).
             device: Where to run; by default where the token ids are.
         """
-        tokens, hidden = _start(start, masked, self.predictor, device)
-        if isinstance(self.draw, Replay) and self.draw.tokens.shape != tokens.shape:
-            shapes = tuple(self.draw.tokens.shape), tuple(tokens.shape)
-            raise check.InputError(
-                "", f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}"
-            )
+        # Eight numbers are kept for every position, in the state and on the way to it.
+        tokens, hidden = start_of(start, masked, self.predictor, device, each=8)
+        if isinstance(self.draw, Replay):
+            _check_replayed(self.draw.tokens, tokens, hidden, self.predictor.vocab)
         seeds = seeds_of(rng, tokens.shape[0])
         sources = [np.random.default_rng(seed) for seed in seeds]
         length = tokens.shape[1]
         # The uniform numbers come first, so that they are the same under every schedule.
         uniform = np.stack([source.random(length) for source in sources]) if sources else np.zeros((0, length))
-        pace = pace_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device)
+        plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device)
         return State(
             tokens=tokens.masked_fill(hidden, self.predictor.mask),
             masked=hidden,
-            uniform=torch.from_numpy(uniform).to(tokens.device),
-            pace=pace,
+            uniform=torch.as_tensor(uniform).to(tokens.device),
+            plan=plan,
             step=0,
             revealed=torch.full_like(tokens, GIVEN),
             log_probability=torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device),
@@ -194,18 +192,30 @@ class Sampler:
 
     @torch.no_grad()
     def step(self, state: State) -> tuple[State, Step | None]:
-        """Take one step; `None` when nothing was left to reveal."""
-        choice = state.pace.choose(state.step, state.tokens, state.masked, self.predictor)
+        """Take one step; `None` when nothing was left to reveal.
+
+        Raises:
+            InputError: if a prediction is not a number, wherever that can be seen without waiting for the device;
+                otherwise `State.trace` says so.
+        """
+        check.instance("state", state, State, "be a State")
+        choice = state.plan.choose(state.step, state.tokens, state.masked, self.predictor)
         if choice is None:
             return state, None
-        drawn, scores = [], []
+        drawn: list[Tensor] = []
+        scores: list[Tensor] = []
         uniform = state.uniform.flatten()[choice.rows]
         for start, stop in choice.prediction.chunks():
             chances = choice.prediction.log_probabilities(start, stop)
             token = self.draw(chances, uniform[start:stop], choice.rows[start:stop])
+            _check_drawn(token, chances)
             drawn.append(token)
             scores.append(chances.gather(1, token[:, None])[:, 0].double())
         token, score = torch.cat(drawn), torch.cat(scores)
+        # A loop that waits for the device anyway loses nothing by looking.
+        waits = self.stop is not None or not self.schedule.blind
+        if (waits and bool(torch.isnan(score).any())) or seen(score, torch.isnan):
+            raise impossible()
         evaluations = state.evaluations.copy()
         evaluations[choice.sequences] += 1
         state = replace(
@@ -243,10 +253,15 @@ class Sampler:
         """Fill a batch and return its record.
 
         Arguments:
-            start, masked, rng, device: As for `init`.
+            start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
+            masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
+            rng: A seed, a generator, or a list of these for the rows, as for `init`.
+            device: Where to run; by default where the token ids are.
             watch: Called after every step.
             progress: Show a progress bar on standard error.
         """
+        if watch is not None:
+            check.function("watch", watch)
         state = self.init(start, masked, rng=rng, device=device)
         with _bar(state, progress) as advance:
             for state, step in self.steps(state):  # noqa: B020 - the last state is the result
@@ -269,17 +284,23 @@ class Sampler:
         """Fill any number of sequences, a batch at a time; the records of the batches.
 
         Arguments:
-            start, masked, rng, device: As for `init`.
+            start: A shape `(count, length)` of fully masked sequences, or token ids of that shape.
+            masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
+            rng: A seed, a generator, or a list of these for the rows, as for `init`.
+            device: Where to run; by default where the token ids are.
             batch: Sequences at once.
             engine: Who does it. The result does not depend on it.
             progress: Called with the number of sequences finished since the last call.
         """
-        tokens, hidden = _start(start, masked, self.predictor, device)
+        check.instance("engine", engine, Engine, "be an Engine")
+        check.function("progress", progress)
+        tokens, hidden = start_of(start, masked, self.predictor, device, each=2)
         seeds = seeds_of(rng, tokens.shape[0])
         job = Job(engine, _Filled(self), (tokens, hidden, seeds), batch=batch, whole=self.predictor.whole)
         return job([()], lambda task, done: progress(done))[0]
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class _Filled:
     """Work on shards: sequences, what is masked of them, and their seeds."""
@@ -294,7 +315,7 @@ class _Filled:
 
 
 @contextmanager
-def _bar(state: State, shown: bool) -> Iterator[Callable[[int], None]]:
+def _bar(state: State, shown: bool) -> Generator[Callable[[int], None]]:
     """Something to tell how many more tokens are revealed: a bar, or nothing."""
     if not shown:
         yield lambda tokens: None
@@ -307,57 +328,29 @@ def _bar(state: State, shown: bool) -> Iterator[Callable[[int], None]]:
         yield lambda tokens: bar.advance(task, tokens)
 
 
-def _start(
-    start: tuple[int, int] | Tensor, masked: Tensor | None, predictor: MaskPredictor, device: torch.device | str | None
-) -> tuple[Tensor, Tensor]:
-    if isinstance(start, Tensor):
-        if start.ndim != 2 or start.is_floating_point() or start.dtype == torch.bool:
-            raise check.InputError("start", "hold token ids of shape (batch, length), or be such a shape")
-        tokens = start.to(device=device, dtype=torch.int64)
-        hidden = tokens == predictor.mask if masked is None else booleans("masked", masked, tokens)
-        given = tokens[~hidden]
-        if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
-            raise check.InputError("start", f"hold token ids from 0 to {predictor.vocab - 1} where not masked")
-        return tokens, hidden
-    if masked is not None:
-        raise check.InputError("", "Argument 'masked' goes with token ids, not with a shape")
-    if not isinstance(start, tuple) or len(start) != 2:
-        raise check.InputError("start", "be a tensor of token ids or a shape (batch, length)", found=check.shown(start))
-    batch, length = check.integer("batch", start[0], least=0), check.integer("length", start[1], least=0)
-    tokens = torch.full((batch, length), predictor.mask, dtype=torch.int64, device=device)
-    return tokens, torch.ones_like(tokens, dtype=torch.bool)
-
-
-def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
-    """Booleans of the shape of the tokens, where those are."""
-    if not isinstance(values, Tensor):
-        raise check.InputError(name, "be a tensor of booleans", found=f"{type(values).__name__}")
-    if values.dtype != torch.bool or values.shape != tokens.shape:
+def _check_predictor(predictor: object) -> None:
+    if not isinstance(predictor, MaskPredictor):
         raise check.InputError(
-            name,
-            f"hold booleans of shape {tuple(tokens.shape)}",
-            found=f"{values.dtype} of shape {tuple(values.shape)}",
+            "predictor",
+            "be a mask predictor",
+            found=f"{type(predictor).__name__}",
+            remedy="Wrap a model that gives logits in unmask.predict.Logits.",
         )
-    return values.to(tokens.device)
 
 
-def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
-    """A seed for each of `batch` sequences: drawn from a generator, from one for each, or the given ones."""
-    if isinstance(rng, torch.Generator):
-        return _drawn(rng, batch)
-    if isinstance(rng, str) or not isinstance(rng, Sequence):
-        raise check.InputError("rng", "be a torch.Generator or a list of seeds", found=check.shown(rng))
-    seeds = tuple(
-        _drawn(each, 1)[0] if isinstance(each, torch.Generator) else check.integer("rng", each, least=0) for each in rng
-    )
-    if len(seeds) != batch:
-        raise check.InputError("rng", f"hold one seed for each of the {batch} sequences", found=f"{len(seeds)}")
-    return seeds
+def _check_replayed(replayed: Tensor, tokens: Tensor, hidden: Tensor, vocab: int) -> None:
+    if replayed.shape != tokens.shape:
+        shapes = tuple(replayed.shape), tuple(tokens.shape)
+        raise check.InputError("", f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}")
+    if outside(replayed[hidden.to(replayed.device)], vocab):
+        raise check.InputError("", f"The tokens to replay must be from 0 to {vocab - 1}")
 
 
-def _drawn(source: torch.Generator, count: int) -> tuple[int, ...]:
-    drawn = torch.randint(2**62, (count,), generator=source, device=source.device)
-    return tuple(int(seed) for seed in drawn.tolist())
+def _check_drawn(token: object, chances: Tensor) -> None:
+    """Refuse what a draw of one's own must not give."""
+    rows, vocab = chances.shape
+    if not isinstance(token, Tensor) or token.dtype != torch.int64 or token.shape != (rows,) or outside(token, vocab):
+        raise check.InputError("draw", f"give {rows} token ids from 0 to {vocab - 1} as int64")
 
 
 def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:
@@ -373,7 +366,7 @@ def _stopped(state: State, stop: Stop) -> State:
     closed = after & state.masked
     return replace(
         state,
-        pace=state.pace.without(closed),
+        plan=state.plan.without(closed),
         tokens=state.tokens.masked_fill(closed, stop.pad),
         masked=state.masked & ~closed,
         revealed=state.revealed.masked_fill(closed, PADDED),

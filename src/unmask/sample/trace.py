@@ -7,17 +7,20 @@ sequence, how many evaluations it took.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unmask._torch import Tensor, torch
+from unmask import _check as check
+from unmask._torch import Tensor, plain, torch
 
 GIVEN = -1  # the step of a position that was not masked
 PADDED = -2  # the step of a position filled with padding after an early stop
 OPEN = -3  # the step of a position that is still masked, in the record of an unfinished run
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What a sampler did, on the CPU.
@@ -35,7 +38,7 @@ class Trace:
     tokens: Tensor
     revealed: Tensor
     log_probability: Tensor
-    evaluations: np.ndarray
+    evaluations: NDArray[np.int64]
     calls: int
     seeds: tuple[int, ...]
 
@@ -68,10 +71,12 @@ class Trace:
             decode: Maps a list of token ids to text.
             blank: Stands for a masked position.
         """
-        drawn = (self.revealed != OPEN).tolist()
+        check.function("decode", decode)
+        check.instance("blank", blank, str, "be text")
+        drawn = plain(self.revealed != OPEN)
         words = [
             [decode([token]) if known else blank for token, known in zip(row, mask, strict=True)]
-            for row, mask in zip(self.tokens.tolist(), drawn, strict=True)
+            for row, mask in zip(plain(self.tokens), drawn, strict=True)
         ]
         for step in range(-1, self.steps):
             shown = (self.revealed <= step) & (self.revealed >= GIVEN)
@@ -79,17 +84,17 @@ class Trace:
                 shown |= self.revealed == PADDED
             yield [
                 "".join(word if visible else blank for word, visible in zip(row, mask, strict=True))
-                for row, mask in zip(words, shown.tolist(), strict=True)
+                for row, mask in zip(words, plain(shown), strict=True)
             ]
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values; `None` for the logarithm of zero, which JSON cannot write."""
         return {
-            "tokens": self.tokens.tolist(),
-            "revealed": self.revealed.tolist(),
-            "log_probability": [[_finite(round(value, 9)) for value in row] for row in self.log_probability.tolist()],
-            "sizes": self.sizes.tolist(),
-            "nll": [_finite(value) for value in self.nll.tolist()],
+            "tokens": plain(self.tokens),
+            "revealed": plain(self.revealed),
+            "log_probability": [[_finite(round(value, 9)) for value in row] for row in plain(self.log_probability)],
+            "sizes": plain(self.sizes),
+            "nll": [_finite(value) for value in plain(self.nll)],
             "evaluations": self.evaluations.tolist(),
             "calls": self.calls,
             "tokens_per_evaluation": self.tokens_per_evaluation,

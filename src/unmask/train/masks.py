@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import torch
-from unmask.sample.plan import PlannedPace, pace_for
+from unmask.sample.plan import BlindPlan, plan_for
 from unmask.schedule import Schedule
 
 
@@ -51,10 +51,10 @@ class ScheduleMasks(Masks):
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
         everything = np.ones((batch, length), dtype=np.bool_)
         # The plan a sampler would follow, so that every order means the same here and there.
-        pace = pace_for(self.schedule, everything, [rng] * batch, torch.device("cpu"))
-        assert isinstance(pace, PlannedPace)
+        plan = plan_for(self.schedule, everything, [rng] * batch, torch.device("cpu"))
+        assert isinstance(plan, BlindPlan)
         step = np.empty(batch * length, dtype=np.int64)
-        step[pace.row] = pace.step
+        step[plan.row] = plan.step
         step = step.reshape(batch, length)
         # The step that holds a uniformly random position is drawn in proportion to its size.
         now = np.take_along_axis(step, rng.integers(length, size=(batch, 1)), axis=1)
