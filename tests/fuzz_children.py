@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import fuzz_files
+import fuzz_values
 import fuzz_words
-from fuzz_words import Line
+from fuzz_line import Line
 
 GIGABYTE = 2**30
 ROOM = 4 * GIGABYTE  # for what a command line needs beyond what is imported already
@@ -52,10 +53,16 @@ class Fuzzer:
 
     Arguments:
         folder: Where the files are, and where the children run.
-        guarded: Whether children give up the rights of root.
+
+    Attributes:
+        files: The files that lines name.
+        grammar: What lines are made of.
+        guarded: Whether children are nobody who could do harm.
     """
 
     def __init__(self, folder: Path):
+        import numpy  # noqa: F401 - whose place must be readable too
+
         from unmask.cli import main
 
         self.folder, self.main = folder, main
@@ -81,11 +88,8 @@ class Fuzzer:
             for name in self.grammar.commands:
                 for number in range(0 if name in ("train", "explore", *fuzz_words.HEAVY) else 25):
                     sys.argv = ["unmask", *self.grammar.good(0, number, name).words]
-                    with contextlib.suppress(BaseException), contextlib.redirect_stdout(io.StringIO()):
-                        with contextlib.redirect_stderr(io.StringIO()):
-                            signal.alarm(PATIENCE)
-                            self.main()
-                    signal.alarm(0)
+                    with _silence(), contextlib.suppress(BaseException):
+                        self.main()
         gc.collect()
         gc.freeze()
         self.size, self.resident = _pages()
@@ -104,7 +108,7 @@ class Fuzzer:
         try:
             self._child(line, mode, place, patience)
         except BaseException:  # of the fuzzer, not of the command
-                    os.write(2, f"FUZZER {traceback.format_exc()}".encode())
+            os.write(2, f"FUZZER {traceback.format_exc()}".encode())
         os._exit(99)
 
     def end(self, line: Line, mode: str, place: Path, status: int, usage: Any, seconds: float) -> Outcome:
@@ -131,8 +135,9 @@ class Fuzzer:
         child = os.fork()
         if not child:
             os.chdir(folder)
-            with (self.folder / "prepared").open("w") as file:
-                os.dup2(file.fileno(), 1), os.dup2(file.fileno(), 2)
+            out = os.open(self.folder / "prepared", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            os.dup2(out, 1)
+            os.dup2(out, 2)
             os._exit(_called(self.main, words))
         if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             said = (self.folder / "prepared").read_text()
@@ -156,20 +161,21 @@ class Fuzzer:
         home = {name: str(place / "home") for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
         os.environ.update(home | {"TMPDIR": str(place / "tmp"), "COLUMNS": "80", "TERM": "xterm", "LINES": "24"})
         tempfile.tempdir = None
-        for absent in ("ray", "gradio"):  # one would start a cluster, the other a server
-            sys.modules[absent] = None  # pyright: ignore[reportArgumentType]
+        sys.modules["ray"] = None  # pyright: ignore[reportArgumentType] - as if not installed: it would start a cluster
         os.dup2(err, 2)
         os.close(0)
         sys.stdin = None
         waited = _redirect(out, mode)
-        if fuzz_words.PIPED in line.words:
+        if fuzz_values.PIPED in line.words:
             _feed((self.files.folder / "curve.csv").read_bytes())
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (GIGABYTE, GIGABYTE))
         resource.setrlimit(resource.RLIMIT_AS, (self.size + ROOM, self.size + ROOM))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(patience + 5)
-        faulthandler.dump_traceback_later(patience, exit=True, file=stuck)
+        # Of its own time: the machine may be busy. Who only waits has five times as long.
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        faulthandler.register(signal.SIGPROF, stuck, chain=True)
+        signal.setitimer(signal.ITIMER_PROF, patience)
+        faulthandler.dump_traceback_later(5 * patience, exit=True, file=stuck)
         if mode == "terminal":
             time.sleep = lambda seconds: None  # what is shown to people takes its time
         code = _called(self.main, _asked(line))
@@ -183,9 +189,9 @@ class Fuzzer:
 def _called(main: Any, words: list[str]) -> int:
     """The exit code with which the interpreter would end."""
     sys.argv = ["unmask", *words]
-    sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     try:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     except OSError:
         sys.stdout = None
     sys.__stdout__ = sys.stdout
@@ -312,6 +318,12 @@ def _named(words: list[str], names: set[str]) -> set[str]:
         for part in word.split("="):
             found.add(part.removeprefix("hf:").removeprefix("./").split("/")[0])
     return found & names
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 @contextlib.contextmanager

@@ -18,8 +18,8 @@ DEEP = 100_000
 
 # Whatever stands in a JSON file could be one of these instead.
 STRANGE: tuple[Any, ...] = (
-    None, True, 0, -1, 1.5, 2**48, 10**30, 10**400, 1e308, float("nan"), float("inf"), "", "x", "1", "\x1b[31m", "a" * 5000,
-    "[/]", "{steps}", [], [[]], [None], [1, "a"], {}, {"name": "even"}, {"name": "x" * 300},
+    None, True, 0, -1, 1.5, 2**48, 10**30, 10**400, 1e308, float("nan"), float("inf"), "", "x", "1", "\x1b[31m",
+    "a" * 5000, "[/]", "{steps}", [], [[]], [None], [1, "a"], {}, {"name": "even"}, {"name": "x" * 300},
 )  # fmt: skip
 
 
@@ -80,12 +80,14 @@ def _anything(files: Files) -> None:
     """Files that are nothing at all."""
     rng = random.Random(0)
     contents: dict[str, str | bytes] = {
-        "empty": "", "blank": " \n\n \n", "binary": rng.randbytes(4000), "zeros": bytes(1000), "quote": '"', "null.json": "null",
-        "nan.json": "NaN", "number.json": "3", "string.json": '"x"', "object.json": "{}", "list.json": "[]", "nested.json": "[[1]]",
-        "half.json": '{"schema": 1, "size', "digits.json": "[" + "9" * 6000 + "]", "minus.json": "-" * 50, "twice.json": "[1][2]",
-        "deep-list.json": "[" * DEEP + "]" * DEEP, "deep-object.json": '{"a":' * DEEP + "1" + "}" * DEEP, "open.json": "[" * DEEP,
-        "wide.csv": "1," * 100_000 + "1\n", "letters.csv": "x" * 200_000 + "\n", "quoted.csv": '"' + "1" * 200_000 + "\n",
-        "latin.csv": "naïve".encode("latin-1"), "wide-letters.csv": "1\n2\n".encode("utf-16"), "control.csv": "\x1b[31m\x07\x00\n",
+        "empty": "", "blank": " \n\n \n", "binary": rng.randbytes(4000), "zeros": bytes(1000), "quote": '"',
+        "null.json": "null", "nan.json": "NaN", "number.json": "3", "string.json": '"x"', "object.json": "{}",
+        "list.json": "[]", "nested.json": "[[1]]", "half.json": '{"schema": 1, "size',
+        "digits.json": "[" + "9" * 6000 + "]", "minus.json": "-" * 50, "twice.json": "[1][2]",
+        "deep-list.json": "[" * DEEP + "]" * DEEP, "deep-object.json": '{"a":' * DEEP + "1" + "}" * DEEP,
+        "open.json": "[" * DEEP, "wide.csv": "1," * 100_000 + "1\n", "letters.csv": "x" * 200_000 + "\n",
+        "quoted.csv": '"' + "1" * 200_000 + "\n", "latin.csv": "naïve".encode("latin-1"),
+        "wide-letters.csv": "1\n2\n".encode("utf-16"), "control.csv": "\x1b[31m\x07\x00\n",
         "returns.csv": "3\r2\r1\r", "surrogate.json": '["\\ud800"]', "markup.csv": "[/bold]\n[red]\n",
     }  # fmt: skip
     for name, content in contents.items():
@@ -106,14 +108,19 @@ def _numbers(files: Files) -> None:
     files.keep("curve", "curve-lines.csv", "".join(f"{value}\n" for value in falling), good=True)
     files.keep("curve", "curve-short.csv", "1.5\n0.5\n", good=True)
     odd = {
-        "rising": falling[::-1], "negative": [*falling[:-1], -0.1], "huge": [1e308] * LENGTH, "tiny": [5e-324] * LENGTH, "zero": [0] * LENGTH,
-        "one": [1.0], "nan": [1.0, float("nan")], "infinite": [float("inf"), 0.0], "words": ["a", "b"], "nested": [[1.0], [0.5]],
-        "true": [True, False], "falls": [1e308, 5e-324], "rounding": [1.0, 1.0 + 1e-12, 0.5], "long": [1.0 - n / 5000 for n in range(5000)],
+        "rising": falling[::-1], "negative": [*falling[:-1], -0.1], "huge": [1e308] * LENGTH,
+        "tiny": [5e-324] * LENGTH, "zero": [0] * LENGTH, "one": [1.0], "nan": [1.0, float("nan")],
+        "infinite": [float("inf"), 0.0], "words": ["a", "b"], "nested": [[1.0], [0.5]], "true": [True, False],
+        "falls": [1e308, 5e-324], "rounding": [1.0, 1.0 + 1e-12, 0.5],
+        "long": [1.0 - n / 5000 for n in range(5000)],
     }  # fmt: skip
     for name, values in odd.items():
         files.keep("curve", f"curve-{name}.json", values)
-    rows = {"gap": "0,1\n2,0.5\n", "twice": "0,1\n0,0.5\n", "later": "1,1\n2,0.5\n", "far": "0,1\n1000000000000000,0.5\n", "three": "1,2,3\n",
-            "ragged": "0,1\n1\n", "heading": "n,loss\n", "nan": "nan\n1\n", "half": "0.5,1\n", "minus": "-1,2\n0,1\n", "max": "1e308,1\n"}  # fmt: skip
+    rows = {
+        "gap": "0,1\n2,0.5\n", "twice": "0,1\n0,0.5\n", "later": "1,1\n2,0.5\n", "far": "0,1\n1000000000000000,0.5\n",
+        "three": "1,2,3\n", "ragged": "0,1\n1\n", "heading": "n,loss\n", "nan": "nan\n1\n", "half": "0.5,1\n",
+        "minus": "-1,2\n0,1\n", "max": "1e308,1\n",
+    }  # fmt: skip
     for name, text in rows.items():
         files.keep("curve", f"curve-{name}.csv", text)
     for number, record in enumerate(damaged({"loss": falling}, 8)):
@@ -121,7 +128,14 @@ def _numbers(files: Files) -> None:
     gauge = [1.0 + n for n in range(LENGTH - 1)]
     files.keep("gauge", "gauge.json", gauge, good=True)
     files.keep("gauge", "gauge.csv", "".join(f"{value}\n" for value in gauge), good=True)
-    for name, values in {"zero": [0.0, 1.0], "huge": [1e308] * 15, "tiny": [5e-324] * 15, "mixed": [5e-324, 1e308] * 7, "one": [1.0], "minus": [-1.0, 1.0]}.items():
+    for name, values in {
+        "zero": [0.0, 1.0],
+        "huge": [1e308] * 15,
+        "tiny": [5e-324] * 15,
+        "mixed": [5e-324, 1e308] * 7,
+        "one": [1.0],
+        "minus": [-1.0, 1.0],
+    }.items():
         files.keep("gauge", f"gauge-{name}.json", values)
 
 
@@ -131,8 +145,9 @@ def _texts(files: Files) -> None:
     words = "the cat sat on the mat . a dogs sat on a cat . "
     files.keep("words", "words.txt", words * 12, good=True)
     odd = {
-        "one": "a", "break": "\n", "short": "abc", "upper": "ABCDE " * 50, "same": "a" * 400, "control": "ab\x1b[31m\x07\x00" * 60,
-        "unicode": "äöüß€𝔘 " * 60, "two": "ab" * 16, "surrounded": "\ufeff" + "abcde " * 60, "masks": "ab_c" * 60, "words": "the zebra [MASK] " * 40,
+        "one": "a", "break": "\n", "short": "abc", "upper": "ABCDE " * 50, "same": "a" * 400,
+        "control": "ab\x1b[31m\x07\x00" * 60, "unicode": "äöüß€𝔘 " * 60, "two": "ab" * 16,
+        "surrounded": "\ufeff" + "abcde " * 60, "masks": "ab_c" * 60, "words": "the zebra [MASK] " * 40,
         "line": "abcde " * 50_000, "breaks": "abcde\r\n" * 60,
     }  # fmt: skip
     for name, text in odd.items():
@@ -171,7 +186,8 @@ def _models(files: Files, run: Callable[[list[str], Path], None]) -> None:
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    shape = "--length 16 --width 16 --layers 2 --heads 2 --steps 2 --batch 2 --device cpu".split()
+    small = {"length": 16, "width": 16, "layers": 2, "heads": 2, "steps": 2, "batch": 2}
+    shape = [word for name, value in small.items() for word in (f"--{name}", str(value))]
     run(["train", "--text", "text.txt", "--output", "run", *shape], files.folder)
     files.note("model", "run", good=True)
     shutil.copy(files.folder / "run/model.safetensors", files.folder / "model.safetensors")
@@ -195,8 +211,11 @@ def _models(files: Files, run: Callable[[list[str], Path], None]) -> None:
             continue
         for number, other in enumerate(damaged(record, 24, seed=2)):
             keep(f"{key}-damaged-{number}", weights, metadata | {key: json.dumps(other)})
-    for number, alphabet in enumerate(("\x07\x1b\x9b\x00\n\r", "aaaaaa", "abc", "äöü€𝔘\u202e", "bytes", "[/b]{}", "_abcde")):
-        about = json.loads(metadata["about"]) | {"alphabet": alphabet}
+    vocab = len(json.loads(metadata["about"])["alphabet"])
+    for number, alphabet in enumerate(
+        ("\x07\x1b\x9b\x00\r\x7f\x08", "aaaaaaa", "abc", "äöü€𝔘\u202e\ud800", "bytes", "[/b]{}:", "_abcdef")
+    ):
+        about = json.loads(metadata["about"]) | {"alphabet": alphabet[:vocab]}
         keep(f"alphabet-{number}", weights, metadata | {"about": json.dumps(about)})
     first = next(iter(weights))
     for name, value in (("nan", float("nan")), ("infinite", float("inf")), ("large", 6e4), ("zero", 0.0)):
@@ -210,9 +229,19 @@ def _models(files: Files, run: Callable[[list[str], Path], None]) -> None:
     keep("weights-none", {}, metadata)
     keep("bare", weights, None)
     whole = (files.folder / "model.safetensors").read_bytes()
-    for name, content in (("half", whole[: len(whole) // 2]), ("eight", whole[:8]), ("header", b"\xff" * 8 + whole[8:]), ("more", whole + b"x")):
+    for name, content in (
+        ("half", whole[: len(whole) // 2]),
+        ("eight", whole[:8]),
+        ("header", b"\xff" * 8 + whole[8:]),
+        ("more", whole + b"x"),
+    ):
         files.keep("model", f"model-cut-{name}.safetensors", content)
-    for name, content in (("run-empty", None), ("run-list", b"[]"), ("run-deep", b"[" * DEEP), ("run-torn", b"\x80\x04torn")):
+    for name, content in (
+        ("run-empty", None),
+        ("run-list", b"[]"),
+        ("run-deep", b"[" * DEEP),
+        ("run-torn", b"\x80\x04torn"),
+    ):
         if content is None:
             (files.folder / name).mkdir()
             files.note("run", name)
@@ -241,7 +270,11 @@ def _measured(files: Files, run: Callable[[list[str], Path], None]) -> None:
         files.keep("calibration", f"calibration-{number}.json", other)
     files.note("calibration", "schedule.json")
     schedules = [json.loads((files.folder / "schedule.json").read_text())]
-    for size in ({"name": "even", "steps": 4}, {"name": "minimax", "steps": 4, "gauge": "tc"}, {"name": "threshold", "threshold": 0.5}):
+    for size in (
+        {"name": "even", "steps": 4},
+        {"name": "minimax", "steps": 4, "gauge": "tc"},
+        {"name": "threshold", "threshold": 0.5},
+    ):
         schedules.append({"schema": 1, "size": size, "order": {"name": "random"}})
         files.keep("schedule", f"schedule-{size['name']}.json", schedules[-1], good=True)
     for which, schedule in enumerate(schedules):
@@ -251,7 +284,14 @@ def _measured(files: Files, run: Callable[[list[str], Path], None]) -> None:
     for _ in range(400):
         wrapped = {"name": "at-least", "size": wrapped, "least": 1}
     files.keep("schedule", "schedule-wrapped.json", {"schema": 1, "size": wrapped, "order": {"name": "random"}})
-    for name, values in (("zeros", [0, 16]), ("minus", [-1, 17]), ("many", [1] * 100_000), ("huge", [2**62, 2**62]), ("none", []), ("sum", [8, 9])):
+    for name, values in (
+        ("zeros", [0, 16]),
+        ("minus", [-1, 17]),
+        ("many", [1] * 100_000),
+        ("huge", [2**62, 2**62]),
+        ("none", []),
+        ("sum", [8, 9]),
+    ):
         size = {"name": "explicit", "values": values}
         files.keep("schedule", f"schedule-{name}.json", {"schema": 1, "size": size, "order": {"name": "random"}})
     files.note("schedule", "calibration.json")
@@ -260,8 +300,9 @@ def _measured(files: Files, run: Callable[[list[str], Path], None]) -> None:
 def _pretrained(files: Files) -> None:
     """Folders as Hugging Face has them, where its library is installed."""
     try:
-        import tiny
         import transformers
+
+        import tiny
     except ModuleNotFoundError:
         return
     transformers.utils.logging.disable_progress_bar()
@@ -284,7 +325,17 @@ def _pretrained(files: Files) -> None:
         record = json.loads((good / part).read_text())
         for number, other in enumerate(damaged(record, 24 if part == "config.json" else 10, seed=9)):
             (copied(f"{stem}-damaged-{number}") / part).write_text(json.dumps(other))
-    for number, template in enumerate(("{{ ''.__class__.__mro__ }}", "{{", "{{ x.y.z }}", "{{ raise_exception('no') }}", "", "zebra {{ messages }}", "{% for i in range(10**9) %}{% endfor %}")):
+    for number, template in enumerate(
+        (
+            "{{ ''.__class__.__mro__ }}",
+            "{{",
+            "{{ x.y.z }}",
+            "{{ raise_exception('no') }}",
+            "",
+            "zebra {{ messages }}",
+            "{% for i in range(10**9) %}{% endfor %}",
+        )
+    ):
         folder = copied(f"chat-{number}")
         for path in folder.glob("chat_template*"):
             path.unlink()
@@ -295,7 +346,12 @@ def _pretrained(files: Files) -> None:
         (copied(f"weights-{name}") / "model.safetensors").write_bytes(content)
     (copied("weights-gone") / "model.safetensors").unlink()
     (copied("weights-pickled") / "model.safetensors").rename(files.folder / "hf-weights-pickled/pytorch_model.bin")
-    indices = {"outside": "../bert/model.safetensors", "pickled": "pytorch_model.bin", "absent": "none.safetensors", "number": 3}
+    indices = {
+        "outside": "../bert/model.safetensors",
+        "pickled": "pytorch_model.bin",
+        "absent": "none.safetensors",
+        "number": 3,
+    }
     for name, target in indices.items():
         folder = copied(f"index-{name}")
         (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
