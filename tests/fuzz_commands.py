@@ -46,6 +46,7 @@ KINDS = ("traceback", "crash", "hang", "memory", "exit code", "left over", "json
 MODES = ("gone", "head", "closed", "full", "terminal")  # where standard output may go instead of to a file
 # How a line that succeeds may end when its output cannot be written: quietly if nobody reads, else with a mistake.
 ALLOWED = {"gone": (0, 141), "head": (0, 141), "closed": (0, 2), "full": (2,)}
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # what a terminal obeys, but for the end of a line
 TRIES = 20  # runs to make the line of a finding shorter
 BUDGET = 120  # seconds for all of them
 
@@ -114,8 +115,8 @@ def judged(end: Outcome, grammar: Grammar) -> Iterator[tuple[str, str]]:
     if warned := re.search(r"\b(\w*Warning): (.{0,60})", said):
         yield "noise", f"{warned[1]}: {warned[2]}"
     if end.mode == "terminal":
-        if found := set(re.findall(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x7f-\x9f]", said)):
-            yield "output", f"{command}: control characters reach the terminal: {sorted(found)}"
+        if CONTROL.search(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", said)):
+            yield "output", f"{command}: control characters reach the terminal"
         return
     if end.mode != "file":
         return  # judged together, below
@@ -159,7 +160,10 @@ def _names(sentence: str, line: Line, grammar: Grammar) -> bool:
     options = set.union(*(grammar.options_of(name) for name in grammar.commands))
     if any(word in options for word in re.findall(r"--?[a-z][a-z-]*", sentence)):
         return True
+    if sentence.startswith(("Got unexpected extra argument", "No such option")):
+        return True
     words = [" ".join(word.encode("utf-8", "backslashreplace").decode().split()) for word in line.words]
+    words += [word.removeprefix("hf:") for word in words]
     quoted = [one or other for one, other in re.findall(r"'([^']+)'|\(([^)]+)", sentence)]
     if any(word.startswith(each) or each.startswith(word) for each in quoted for word in words if word):
         return True
@@ -188,7 +192,8 @@ def _traceback(said: str) -> str:
 def _frames(stack: str) -> list[tuple[str, str]]:
     """The files and functions of this package in a stack; of others, if there is none."""
     frames = re.findall(r'File "([^"]+)", line \d+,? in (\w+)', stack)
-    ours = [(path.rpartition("/unmask/")[2], function) for path, function in frames if "/unmask/" in path]
+    home = f"{Path(str(sys.modules['unmask'].__file__)).parent}/"
+    ours = [(path.removeprefix(home), function) for path, function in frames if path.startswith(home)]
     return ours or frames or [("?", "?")]
 
 
@@ -264,9 +269,12 @@ class Campaign:
             number, line, mode, place, begin = running.pop(child)
             end = self.fuzzer.end(line, mode, place, status, usage, time.monotonic() - begin)
             self.take(number, end)
-            rng = random.Random(f"{self.seed}-{number}-twin")
-            if mode == "file" and end.code == 0 and end.out and not line.complete and rng.random() < 0.2:
-                twins.append((number, line, rng.choice(MODES)))
+            if mode == "file" and end.code == 0 and end.out and not line.complete:
+                rng = random.Random(f"{self.seed}-{number}-twin")
+                if CONTROL.search(end.out.decode(errors="replace")):
+                    twins.append((number, line, "terminal"))  # where they would be obeyed
+                elif rng.random() < 0.2:
+                    twins.append((number, line, rng.choice(MODES)))
 
     def take(self, number: int, end: Outcome) -> None:
         if end.code == 99 and "FUZZER" in end.err:
