@@ -157,8 +157,8 @@ def _mistake(end: Outcome, command: str, grammar: Grammar) -> Iterator[tuple[str
 
 def _names(sentence: str, line: Line, grammar: Grammar) -> bool:
     """Whether a sentence names an option, a command, or a word of the line, if only its first letters."""
-    options = set.union(*(grammar.options_of(name) for name in grammar.commands))
-    if any(word in options for word in re.findall(r"--?[a-z][a-z-]*", sentence)):
+    names = set.union(*(grammar.named(name) for name in grammar.commands))
+    if any(word in names for word in re.findall(r"--?[a-z][a-z-]*|\b[A-Z]+\b", sentence)):
         return True
     if sentence.startswith(("Got unexpected extra argument", "No such option")):
         return True

@@ -39,7 +39,7 @@ TOIL = {"train": "steps", "reproduce": "draws"}  # more than seconds, unless thi
 # Mostly in the way, or slow.
 RARELY = (
     "compile", "workers", "address", "dimension", "alphabet", "stay", "bias", "trust-remote-code", "allow-pickle",
-    "chat",
+    "chat", "rule",
 )  # fmt: skip
 TARGETS = ("output", "save", "figure")
 SOURCES = ("curve", "gauge", "schedule", "calibration", "text", "model", "alphabet")
@@ -86,13 +86,13 @@ class Grammar:
         """A command line of that command with nothing wrong."""
         return self._of(name, "good", random.Random(f"{seed}-{name}-{number}"))
 
-    def options_of(self, name: str) -> set[str]:
-        """Every option of a command, as it is written."""
+    def named(self, name: str) -> set[str]:
+        """Every option of a command as it is written, and every argument as the help calls it."""
         found = self.commands.get(name)
         params = [] if found is None else found.params
-        return {
-            word for param in params if isinstance(param, click.Option) for word in (*param.opts, *param.secondary_opts)
-        }
+        options = {word for param in params for word in (*param.opts, *param.secondary_opts) if word.startswith("-")}
+        arguments = {str(param.name).upper() for param in params if isinstance(param, click.Argument)}
+        return options | arguments
 
     def _options(self, name: str) -> dict[str, click.Option]:
         params = self.commands[name].params
