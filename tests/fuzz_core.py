@@ -277,48 +277,46 @@ OBJECTS = {
     "calibrate.Tabled": "CALIBRATION.losses['left-to-right']", "calibrate.Forecast": "CALIBRATION.plan('random', 2)",
 }  # fmt: skip
 # What the library alone makes or calls: such objects are used here as they come from it.
-MADE_HERE = set(
-    [
-        "size.Paths",
-        "size.Scheme",
-        "size.CoefficientTable",
-        "size.ConditionalPoisson",
-        "order.Predictions",
-        "information.CurveEstimate",
-        "information.Reading",
-        "distribution.CurveEstimate",
-        "sample.State",
-        "sample.Step",
-        "sample.Trace",
-        "evaluate.Estimate",
-        "evaluate.Law",
-        "evaluate.Replayed",
-        "bounds.Choice",
-        "calibrate.Advice",
-        "calibrate.Calibration",
-        "calibrate.Curved",
-        "calibrate.Tabled",
-        "calibrate.Forecast",
-        "calibrate.losses_of",
-        "calibrate.Groups",
-        "calibrate.Predicted",
-        "schedule.encode",
-        "schedule.decode",
-        "size.ConditionalPoisson.pmf",
-        "size.ConditionalPoisson.draw",
-        "size.Threshold.count",
-        "size.Factor.count",
-        "size.EntropyBound.count",
-        "size.AtLeast.count",
-        "size.AtMost.count",
-    ]
-) | {
+MADE_HERE = {
+    "size.Paths",
+    "size.Scheme",
+    "size.CoefficientTable",
+    "size.ConditionalPoisson",
+    "order.Predictions",
+    "information.CurveEstimate",
+    "information.Reading",
+    "distribution.CurveEstimate",
+    "sample.State",
+    "sample.Step",
+    "sample.Trace",
+    "evaluate.Estimate",
+    "evaluate.Law",
+    "evaluate.Replayed",
+    "bounds.Choice",
+    "calibrate.Advice",
+    "calibrate.Calibration",
+    "calibrate.Curved",
+    "calibrate.Tabled",
+    "calibrate.Forecast",
+    "calibrate.losses_of",
+    "calibrate.Groups",
+    "calibrate.Predicted",
+    "schedule.encode",
+    "schedule.decode",
+    "size.ConditionalPoisson.pmf",
+    "size.ConditionalPoisson.draw",
+    "size.Threshold.count",
+    "size.Factor.count",
+    "size.EntropyBound.count",
+    "size.AtLeast.count",
+    "size.AtMost.count",
+} | {
     f"calibrate.{kind}.{name}"
     for kind in ("Curved", "Tabled")
     for name in ("cost_at", "shifted", "sums", "width", "spread")
 }
 # Arguments that are called: what they raise themselves is theirs.
-FUNCTIONS = set(["family", "decode", "watch", "progress", "report", "model", "body", "head", "gauge", "predictor"])
+FUNCTIONS = {"family", "decode", "watch", "progress", "report", "model", "body", "head", "gauge", "predictor"}
 
 
 @dataclass(frozen=True)

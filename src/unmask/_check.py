@@ -382,7 +382,7 @@ def renamed(theirs: str, mine: str) -> Generator[None]:
 
 
 @contextmanager
-def within(argument: str, word: str) -> Iterator[None]:
+def within(argument: str, word: str) -> Generator[None]:
     """Let a mistake in a part of a word, such as the number of `threshold:2`, be one of the argument that holds it.
 
     Example:
