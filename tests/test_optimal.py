@@ -104,3 +104,24 @@ def test_curves_and_tables_of_another_length_are_refused():
         size.OptimalTable(1, np.full((2, 2), np.nan))
     with pytest.raises(ValueError, match="for the table of paths to fit in memory"):
         size.best_paths(Curve(np.ones(100_000)), 10_000)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 40])
+def test_arrays_and_loops_find_the_same_paths(length, monkeypatch):
+    """Ties included: drops are drawn from few values, so that many paths cost the same."""
+    from unmask.size import optimal
+
+    rng = np.random.default_rng(length)
+    for curve in (
+        Curve(np.sort(rng.exponential(size=length))[::-1]),
+        Curve(np.sort(rng.integers(0, 3, size=length))[::-1]),
+    ):
+        table = rng.integers(0, 4, size=(length, length)).astype(float)
+        arrays = optimal.best_paths(curve, length), optimal.table_paths(table, length)
+        with monkeypatch.context() as patch:
+            patch.setattr(optimal, "_SHORT", 0)
+            loops = optimal.best_paths(curve, length), optimal.table_paths(table, length)
+        for mine, theirs in zip(arrays, loops, strict=True):
+            assert np.array_equal(mine.costs, theirs.costs)
+            for steps in range(1, length + 1):
+                assert np.array_equal(mine.cuts(steps), theirs.cuts(steps))

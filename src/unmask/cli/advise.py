@@ -59,9 +59,12 @@ def advise(
       unmask generate --schedule schedule.json
 
     JSON: model (null where a calibration is of an unnamed one), length, target, reference {order, bits_per_token},
-    steps, order, sizes, nll (predicted, nats per token), bits_per_token, error (the standard error of nll, about),
-    above (bits per token over the reference), runner_up {order, bits_per_token, steps_for_target} or null, even_random
-    {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null means never.
+    steps, order, sizes, nll (predicted, nats per token), bits_per_token, error (the standard error of nll), exact_error
+    (whether that is the spread over texts, or only about so much), above (bits per token over the reference),
+    above_error (its standard error, paired, or null), texts, optimism (bits per token by which the prediction is too
+    low since the schedule was chosen on these texts, or null), runner_up {order, bits_per_token, steps_for_target} or
+    null, even_random {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null
+    means never.
     """
     if calibration is not None and text is not None:
         ways = "either {calibration} or {text}, not both"

@@ -19,7 +19,6 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from unmask import _check as check
 from unmask.gauge import Vector
@@ -71,6 +70,8 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
         )
     # Regression would change a curve that does not increase by the rounding of its means.
     if monotone and np.any(np.diff(values) > 0):
+        from scipy.optimize import isotonic_regression  # takes a third of a second to load
+
         nearest = isotonic_regression(values, increasing=False).x
         return Reading(Curve(nearest), float(np.max(np.abs(nearest - values))))
     try:

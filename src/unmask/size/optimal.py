@@ -32,6 +32,7 @@ from unmask.size.base import Planned, at_least_one
 from unmask.size.systematic import Systematic, root
 
 _CELLS = 1 << 28
+_SHORT = 320  # nodes up to which arrays are quicker than compiled loops, the time to load the compiler included
 
 
 @final
@@ -212,8 +213,10 @@ def best_paths(curve: Curve, steps: int) -> Paths:
             found=f"{steps}, for the table of paths to fit in memory",
             remedy="Use the square-root rule for such sizes.",
         )
-    costs, back = _levels(np.append(curve.loss, 0.0), steps)
-    return Paths(costs, back)
+    if length <= _SHORT:
+        ahead = np.arange(1, length + 1) - np.arange(length)[:, None]
+        return _dense(ahead * curve.loss[:, None], steps)
+    return Paths(*_levels(np.append(curve.loss, 0.0), steps))
 
 
 def table_paths(reach: ArrayLike, steps: int) -> Paths:
@@ -227,7 +230,22 @@ def table_paths(reach: ArrayLike, steps: int) -> Paths:
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise check.InputError("reach", "be square", found=f"of shape {values.shape}")
     steps, _ = check.steps_and_length(steps, values.shape[0])
-    return Paths(*_table_levels(values, steps))
+    return _dense(values, steps) if len(values) <= _SHORT else Paths(*_table_levels(values, steps))
+
+
+def _dense(reach: NDArray[np.float64], steps: int) -> Paths:
+    """The same by arrays: for few nodes that takes less time than loading the compiler of the loops."""
+    length = len(reach)
+    allowed = np.where(np.arange(length)[:, None] <= np.arange(length), reach, np.inf)
+    back = np.zeros((steps, length + 1), dtype=np.int32)
+    best = np.append(np.inf, allowed[0])  # by the node at which a path ends
+    costs = [best[-1]]
+    for level in range(1, steps):
+        tried = best[:-1, None] + allowed
+        back[level, 1:] = tried.argmin(axis=0)
+        best = np.append(np.inf, tried.min(axis=0))
+        costs.append(best[-1])
+    return Paths(np.array(costs), back)
 
 
 def _require_curve(curve: object) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unmask import bounds, size
 from unmask.calibrate import Advice, Calibration, Forecast
 
+_FEW = 32  # texts below which a choice among schedules is noticeably too hopeful
 ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
 
 
@@ -130,10 +131,12 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     error_of = bits(found.plan.error, length)
     above = cost - best
     result = [f"Take {steps}: {order(found.order)}, {_sizes(found.plan, length)}."]
+    about = "" if found.plan.exact_error else "about "
+    paired = "" if found.above_error is None else f" (± {bits(found.above_error, length):.3f})"
     price = (
-        f"Predicted cost: {cost:.3f} bits per token (standard error about {error_of:.3f}), which is {abs(above):.3f} "
-        f"{'above' if above >= 0 else 'below'} the best one-by-one likelihood among the measured orders, {best:.3f} in "
-        f"{order(found.reference)} with {counted(length, 'step')}."
+        f"Predicted cost: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
+        f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best one-by-one likelihood among the "
+        f"measured orders, {best:.3f} in {order(found.reference)} with {counted(length, 'step')}."
     )
     if target is not None and found.limit is not None:
         kept = found.plan.nll <= found.limit * (1 + 1e-12)
@@ -141,6 +144,12 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         if error_of > target:
             price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
+    if found.texts < _FEW:
+        by = "" if found.optimism is None else f" by about {bits(found.optimism, length):.3f} bits per token"
+        result.append(
+            f"Chosen on only {counted(found.texts, 'text')}, the prediction is too low{by}: calibrate with more "
+            "--texts before relying on it."
+        )
     name, count, least = found.least
     if least < found.best * (1 - 1e-9):
         result.append(
@@ -184,7 +193,11 @@ def advice_record(found: Advice, length: int) -> dict[str, Any]:
         "nll": found.plan.nll / length,
         "bits_per_token": bits(found.plan.nll, length),
         "error": found.plan.error / length,
+        "exact_error": found.plan.exact_error,
         "above": bits(found.plan.nll - found.best, length),
+        "above_error": None if found.above_error is None else bits(found.above_error, length),
+        "texts": found.texts,
+        "optimism": None if found.optimism is None else bits(found.optimism, length),
         "runner_up": None if plan is None else cost(plan.nll, found.runner_up_steps, order=name),
         "even_random": None if found.even is None else cost(found.even, found.even_steps),
         "schedule": found.plan.schedule.to_json(),

@@ -69,7 +69,7 @@ def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) ->
         target: The expected KL to reach, in nats.
         watch: Called with the name of a size and the number of steps that is tried.
     """
-    curve = known.curve
+    curve, target = known.curve, check.real("target", target, least=0.0)
     rows: list[dict[str, Any]] = []
     for name in names:
         if curve.length > _MOST and not quick(name):
@@ -79,10 +79,14 @@ def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) ->
     for name in names:
         family = size_family(name, curve)
         # Some families are scanned step by step, so that a bar can follow the number of steps tried.
-        count = evaluate.fewest_steps(_watched(family, watch, name), curve, target)
-        kl = None if count is None else evaluate.expected_kl(family(count), curve)
-        sure = family(1).monotone or name == "optimal"
-        rows.append({"size": name, "steps": count, "expected_kl": kl, "sure": sure})
+        row: dict[str, Any] = {"size": name, "steps": None, "expected_kl": None, "sure": family(1).monotone_on(curve)}
+        try:
+            row["steps"] = evaluate.fewest_steps(_watched(family, watch, name), curve, target)
+            row["expected_kl"] = evaluate.expected_kl(family(row["steps"]), curve)
+        except check.InputError as error:
+            if error.argument != "target":
+                raise  # else no number of steps is enough: other sizes may do better
+        rows.append(row)
     return rows
 
 
