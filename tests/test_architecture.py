@@ -138,7 +138,7 @@ def test_classes_are_abstract_or_final():
                 kinds[node.name] = (path, node)
     for name, (path, node) in kinds.items():
         bases = {ast.unparse(base).split("[")[0] for base in node.bases}
-        if bases & {"Enum", "NamedTuple", "ValueError"}:
+        if bases & {"Enum", "NamedTuple", "Protocol", "ValueError"}:
             continue
         final = any(ast.unparse(each).endswith("final") for each in node.decorator_list)
         abstract = "ABC" in bases or any(

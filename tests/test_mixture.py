@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from unmask.distribution import LatentParity, Markov, Mixture, Table, estimate_curve
+from unmask.distribution.estimate import average
 from unmask.distribution.mixture import _types
-from unmask.information.estimate import average
 
 BIT = math.log(2)
 
@@ -122,7 +122,7 @@ def test_averages_carry_the_usual_standard_error():
 def test_estimates_in_small_batches_are_the_same(monkeypatch):
     mixture = Mixture([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], length=9)
     whole = estimate_curve(mixture, 5, rng=np.random.default_rng(0))
-    monkeypatch.setattr("unmask.information.estimate._NUMBERS_AT_ONCE", 40)
+    monkeypatch.setattr("unmask.distribution.estimate._NUMBERS_AT_ONCE", 40)
     parts = estimate_curve(mixture, 5, rng=np.random.default_rng(0))
     np.testing.assert_allclose(whole.loss, parts.loss, atol=1e-15)
 

@@ -154,7 +154,9 @@ def test_seeds_go_up_to_64_bits():
         SAMPLER.run((1, 6), rng=[2**64])
 
 
-@pytest.mark.parametrize("listed", [[1], [1, 2, 3], range(10**30), np.zeros((2, 2), dtype=int), "12"], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "listed", [[1], [1, 2, 3], range(10**30), np.zeros((2, 2), dtype=int), "12"], ids=lambda value: type(value).__name__
+)
 def test_a_list_has_one_entry_for_each_row(listed):
     with pytest.raises(InputError, match=r"^Argument 'rng' must "):
         SAMPLER.run((2, 6), rng=listed)

@@ -277,7 +277,7 @@ def complexity_dtc(length: int, dtc: float, target: float) -> float:
 
 @final
 @dataclass(frozen=True)
-class Choice:
+class Recommendation:
     """Which of the paper's schemes promises the smaller error, and what each promises (exact coefficients).
 
     Attributes:
@@ -291,12 +291,12 @@ class Choice:
     dtc_error: float
 
 
-def choose(length: int, steps: int, tc: float, dtc: float) -> Choice:
+def choose(length: int, steps: int, tc: float, dtc: float) -> Recommendation:
     """The paper's guideline with exact coefficients: `π_tc` if `f_tc · TC ≤ f_dtc · DTC`, else `π_dtc`."""
     steps, length = check.steps_and_length(steps, length)
     tc_error = TC(steps).coefficient(length) * check.real("tc", tc, least=0.0)
     dtc_error = DTC(steps).coefficient(length) * check.real("dtc", dtc, least=0.0)
-    return Choice(TC(steps) if tc_error <= dtc_error else DTC(steps), tc_error, dtc_error)
+    return Recommendation(TC(steps) if tc_error <= dtc_error else DTC(steps), tc_error, dtc_error)
 
 
 def _fewest(length: int, first: int, bound: Callable[[int], float], target: float) -> int:

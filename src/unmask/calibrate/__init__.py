@@ -1,10 +1,12 @@
 """Measure a model once; then its best schedule, and what any other would cost, are computations.
 
-measurement    the losses of a model under one order, on texts; this and the next need torch
-losses         what was measured of an order, and what any sizes then cost
-groups         how texts differ, for the standard error of any cost
-calibration    the losses of several orders in a file, and the schedules they imply
-advice         how many steps to take, in which order, with which sizes
+    measurement    the losses of a model under one order, on texts; this and the next need torch
+    losses         what was measured of an order, and what any sizes then cost
+    groups         how texts differ, for the standard error of any cost
+    calibration    the losses of several orders in a file, and the schedules they imply
+    advice         how many steps to take, in which order, with which sizes
+
+Names load when they are first used: reading a calibration and advising need no torch.
 """
 
 import lazy_loader

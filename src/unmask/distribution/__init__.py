@@ -2,11 +2,11 @@
 
 from unmask.distribution.base import Distribution
 from unmask.distribution.code import Code, Parity, ReedSolomon
+from unmask.distribution.estimate import CurveEstimate, estimate_curve
 from unmask.distribution.linear import LinearCode, latent_code
 from unmask.distribution.markov import Markov
 from unmask.distribution.mixture import LatentParity, Mixture
 from unmask.distribution.table import Table
-from unmask.information.estimate import CurveEstimate, estimate_curve
 
 __all__ = [
     "Code",

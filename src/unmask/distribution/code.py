@@ -42,7 +42,7 @@ _MOST_ALPHABET = 2**31
 
 @final
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Split:
     """What a set of revealed tokens says about a codeword.
 
     Arguments:
@@ -62,7 +62,7 @@ class Code(Distribution):
     dimension: int
 
     @abstractmethod
-    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+    def _reading(self, revealed: NDArray[np.int64]) -> Split:
         """What the tokens at the sorted positions `revealed` determine."""
 
     def log_probability(self, tokens: ArrayLike) -> NDArray[np.float64]:
@@ -111,12 +111,12 @@ class Separable(Code):
         """The exact loss curve: `log q` below `dimension` visible tokens, zero from there on."""
         return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
 
-    def _reading(self, revealed: NDArray[np.int64]) -> Reading:
+    def _reading(self, revealed: NDArray[np.int64]) -> Split:
         if revealed.size < self.dimension:
             return _nothing_determined(revealed)
         free = revealed[: self.dimension]
         determined = np.setdiff1d(np.arange(self.length), free)
-        return Reading(free, determined, self._rule(free, determined))
+        return Split(free, determined, self._rule(free, determined))
 
     @abstractmethod
     def _rule(self, free: NDArray[np.int64], determined: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -268,9 +268,9 @@ def galois_field(order: int) -> Any:
     return galois.GF(order)
 
 
-def _nothing_determined(revealed: NDArray[np.int64]) -> Reading:
+def _nothing_determined(revealed: NDArray[np.int64]) -> Split:
     nobody = np.arange(0)
-    return Reading(revealed, nobody, np.zeros((revealed.size, 0), dtype=np.int64))
+    return Split(revealed, nobody, np.zeros((revealed.size, 0), dtype=np.int64))
 
 
 def _times(tokens: NDArray[np.int64], matrix: NDArray[np.int64], order: int) -> NDArray[np.int64]:

@@ -91,7 +91,7 @@ def parts(count: int, size: int = SHARD) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-class Column(Protocol):
+class Sliced(Protocol):
     """Something with one entry for each text: a tensor, or a tuple."""
 
     def __len__(self) -> int: ...
@@ -121,7 +121,7 @@ class Job(Generic[R]):
     """
 
     def __init__(
-        self, engine: Engine, work: Work[Any, R], columns: Sequence[Column], *, batch: int, whole: bool
+        self, engine: Engine, work: Work[Any, R], columns: Sequence[Sliced], *, batch: int, whole: bool
     ) -> None:
         check.instance("engine", engine, Engine, "be an Engine")
         count = len(columns[0])

@@ -1,10 +1,12 @@
 """What a schedule costs: exactly on a known curve, by enumeration, and by replay on texts.
 
-exact          the expected KL of sizes on a loss curve, and the fewest steps for a target
-enumeration    the law of what a sampler writes, and the training objective, for what is small enough
-likelihood     the exact likelihood of texts under any schedule, by replay; needs torch
-given          texts and randomness, checked; needs torch
-levels         the one-by-one likelihood of texts in random order, from few evaluations; needs torch
+    exact          the expected KL of sizes on a loss curve, and the fewest steps for a target
+    enumeration    the law of what a sampler writes, and the training objective, for what is small enough
+    likelihood     the exact likelihood of texts under any schedule, by replay; needs torch
+    given          texts and randomness, checked; needs torch
+    levels         the one-by-one likelihood of texts in random order, from few evaluations; needs torch
+
+Names load when they are first used, so that the exact part needs no torch.
 """
 
 import lazy_loader

@@ -1,9 +1,10 @@
 """What data are: their loss curve, and the measures of dependence that are sums of its drops.
 
-curve       the loss curve: all that a schedule with random positions can see of a distribution
-measures    entropy, TC, DTC, mutual information and KL of a distribution given as a table
-estimate    the loss curve of a distribution by simulation
-files       loss curves and gauges kept in files
+    curve       the loss curve: all that a schedule with random positions can see of a distribution
+    measures    entropy, TC, DTC, mutual information and KL of a distribution given as a table
+    files       loss curves and gauges kept in files
+
+Everything is in nats.
 """
 
 import lazy_loader

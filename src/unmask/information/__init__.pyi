@@ -1,8 +1,5 @@
 from .curve import Curve as Curve
-from .estimate import CurveEstimate as CurveEstimate
-from .estimate import average as average
-from .estimate import estimate_curve as estimate_curve
-from .files import Reading as Reading
+from .files import CurveFile as CurveFile
 from .files import read_curve as read_curve
 from .files import read_gauge as read_gauge
 from .measures import drops as drops

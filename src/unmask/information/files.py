@@ -21,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
+from unmask._scipy import falling
 from unmask.gauge import Vector
 from unmask.information.curve import Curve
 
 
 @final
 @dataclass(frozen=True)
-class Reading:
+class CurveFile:
     """A curve as it was read.
 
     Arguments:
@@ -39,7 +40,7 @@ class Reading:
     change: float
 
 
-def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone: bool = False) -> Reading:
+def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone: bool = False) -> CurveFile:
     """Read a loss curve.
 
     Arguments:
@@ -70,12 +71,10 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
         )
     # Regression would change a curve that does not increase by the rounding of its means.
     if monotone and np.any(np.diff(values) > 0):
-        from scipy.optimize import isotonic_regression  # takes a third of a second to load
-
-        nearest = isotonic_regression(values, increasing=False).x
-        return Reading(Curve(nearest), float(np.max(np.abs(nearest - values))))
+        nearest = falling(values)
+        return CurveFile(Curve(nearest), float(np.max(np.abs(nearest - values))))
     try:
-        return Reading(Curve(values), 0.0)
+        return CurveFile(Curve(values), 0.0)
     except check.InputError as error:
         raise error.changed(
             argument="curve", remedy="With {monotone} it becomes the nearest curve that does not."

@@ -1,11 +1,13 @@
 """The sampler: predict, rank, cut, draw.
 
-sampler    the loop, its state, and what one step did
-plan       which positions come at which step, for a batch
-start      what a batch starts from
-seeds      where its randomness comes from
-draw       how a token is drawn from its prediction
-trace      the record of a run
+    sampler    the loop, its state, and what one step did
+    plan       which positions come at which step, for a batch
+    start      what a batch starts from
+    seeds      where its randomness comes from
+    draw       how a token is drawn from its prediction
+    trace      the record of a run
+
+Positions first, tokens second: no rule looks at a token before it decides to keep it.
 """
 
 from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP, draw_for

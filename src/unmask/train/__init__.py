@@ -1,8 +1,10 @@
 """Training a mask predictor on the paper's objective.
 
-loop      a whole run: batches, rates, checkpoints, the log
-update    one update, and the same recorded once and replayed
-masks     where the masked sets come from: uniform, or those that a schedule visits
+    loop      a whole run: batches, rates, checkpoints, the log
+    update    one update, and the same recorded once and replayed
+    masks     where the masked sets come from: uniform, or those that a schedule visits
+
+A run can be stopped at any time and goes on where it was.
 """
 
 from unmask.train.loop import Progress, Recipe, rate_share, train

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import size
 from unmask.distribution import CurveEstimate, Distribution, LinearCode, estimate_curve
+from unmask.distribution.estimate import average
 from unmask.information.curve import Curve
-from unmask.information.estimate import average
 from unmask.information.files import read_curve
 from unmask.names import DISTRIBUTIONS
 from unmask.words.sentences import number

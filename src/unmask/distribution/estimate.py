@@ -15,17 +15,15 @@ also a `Curve`, which is the non-increasing sequence nearest to them in least sq
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask._scipy import entr, falling
+from unmask.distribution.base import Distribution
 from unmask.information.curve import Curve
-
-if TYPE_CHECKING:
-    from unmask.distribution.base import Distribution
 
 # Marginals are asked for in batches of about this many numbers (128 MB of doubles).
 _NUMBERS_AT_ONCE = 2**24
@@ -50,7 +48,7 @@ class CurveEstimate:
     draws: int
 
 
-def estimate_curve(distribution: "Distribution", draws: int, *, rng: check.Rng) -> CurveEstimate:
+def estimate_curve(distribution: Distribution, draws: int, *, rng: check.Rng) -> CurveEstimate:
     """Estimate the loss curve of any distribution from its conditional marginals.
 
     Each draw asks for `length` rows of marginals.
@@ -74,9 +72,6 @@ def estimate_curve(distribution: "Distribution", draws: int, *, rng: check.Rng) 
         >>> np.round(estimate.loss / np.log(2), 12).tolist(), float(estimate.standard_error.max())
         ([1.0, 1.0, 1.0, 0.0], 0.0)
     """
-    # Not at the top: distributions are made of what this package has.
-    from unmask.distribution.base import Distribution
-
     check.instance("distribution", distribution, Distribution, "be a distribution")
     draws = check.integer("draws", draws, least=2)
     length, source = distribution.length, check.generator("rng", rng)
