@@ -1,6 +1,7 @@
 """Measure a model once; then its best schedule, and what any other would cost, are computations.
 
     measurement    the losses of a model under one order, on texts; this and the next need torch
+    series         several orders one after the other, continuing what is known
     losses         what was measured of an order, and what any sizes then cost
     groups         how texts differ, for the standard error of any cost
     calibration    the losses of several orders in a file, and the schedules they imply

@@ -3,6 +3,7 @@
     exact          the expected KL of sizes on a loss curve, and the fewest steps for a target
     enumeration    the law of what a sampler writes, and the training objective, for what is small enough
     likelihood     the exact likelihood of texts under any schedule, by replay; needs torch
+    comparison     several schedules on the same texts, with the errors of their differences; needs torch
     given          texts and randomness, checked; needs torch
     levels         the one-by-one likelihood of texts in random order, from few evaluations; needs torch
 
