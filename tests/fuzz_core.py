@@ -168,6 +168,8 @@ def arguments(target, rng):
     for each in target.parameters:
         if each in target.required or each in odd or rng.random() < 0.4:
             chosen[each] = str(rng.choice(absurd if each in odd else good(target, each)))
+            if each == "draws" and chosen[each] == "10**6":  # which a person may well wait for
+                chosen[each] = "-1"
     return chosen
 
 
