@@ -350,10 +350,9 @@ def _ascending(positions: object) -> Positions:
 
 
 def _read(prediction: object, what: str) -> Any:
-    try:
-        return getattr(prediction, what)
-    except AttributeError:
-        raise check.InputError("prediction", f"have a {what} of each position", found=check.shown(prediction)) from None
+    if isinstance(prediction, type) or not hasattr(prediction, what):
+        raise check.InputError("prediction", f"have a {what} of each position", found=check.shown(prediction))
+    return getattr(prediction, what)
 
 
 def _first_met(walk: Positions) -> Positions:

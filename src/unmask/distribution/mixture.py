@@ -94,7 +94,7 @@ class Mixture(Distribution):
             tokens = check.integer("length", length, least=1)
             # Draws and marginals write the laws out for every position.
             check.room("length", tokens, 2 * laws.size)
-        elif length is not None and check.integer("length", length, least=1) != laws.shape[1]:
+        elif length is not None and check.integer("length", length, least=1, most=check.LONGEST) != laws.shape[1]:
             raise check.InputError(
                 "length",
                 f"be the {laws.shape[1]} positions of the components",

@@ -308,4 +308,6 @@ def _series(name: str, values: ArrayLike, *, least: int) -> NDArray[np.float64]:
     array = check.numbers(name, values)
     if array.ndim != 1 or array.size < least:
         raise check.InputError(name, f"be a list of at least {least} numbers", found=f"{array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise check.InputError(name, "hold finite numbers")
     return array

@@ -262,6 +262,7 @@ class Sampler:
         """
         if watch is not None:
             check.function("watch", watch)
+        check.instance("progress", progress, bool, "be True or False")
         state = self.init(start, masked, rng=rng, device=device)
         with _bar(state, progress) as advance:
             for state, step in self.steps(state):  # noqa: B020 - the last state is the result
