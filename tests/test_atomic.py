@@ -247,7 +247,7 @@ def test_what_another_process_holds_is_refused_in_a_sentence_until_that_process_
     try:
         assert process.stdout.readline() == "ready\n"
         with pytest.raises(
-            InputError, match="Argument 'output' must be free, but '.*file' is being written by another"
+            InputError, match=r"must be free, but '.*file' is being written by another process"
         ):
             locked(path, "output", "written").__enter__()
     finally:

@@ -3,14 +3,13 @@
 import json
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask import size
+from unmask import _files, size
 from unmask._atomic import replacing
 from unmask.calibrate.losses import Curved, Losses, losses_of
 from unmask.schedule import ORDERS, Schedule, decode, encode
@@ -177,8 +176,9 @@ class Calibration:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Calibration":
         """Read what `save` wrote."""
+        text = _files.read_text(path, "path", most=_files.CALIBRATION)
         try:
-            data = json.loads(Path(path).read_text())
-        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            data = json.loads(text)
+        except (ValueError, RecursionError):
             raise check.InputError("path", "name a calibration in JSON", detail=f"which {path} is not") from None
         return cls.from_json(data)
