@@ -184,5 +184,5 @@ def test_missing_parts_and_other_shapes_are_refused():
 def test_a_file_that_is_not_json_is_said_to_be_none(tmp_path, content):
     path = tmp_path / "schedule.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"Argument 'path' must name a JSON file, which .*schedule.json is not"):
+    with pytest.raises(ValueError, match=r"must (name a JSON file|be text in UTF-8), which .*schedule.json'? is not"):
         Schedule.load(path)
