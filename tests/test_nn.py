@@ -24,6 +24,13 @@ def test_a_saved_model_is_the_same_model(tmp_path):
     assert about == {"alphabet": "abcde"}
 
 
+@pytest.mark.parametrize(
+    "config", [CONFIG, nn.Config(vocab=3, length=4, width=8, layers=3, readers=1, heads=2, hidden=5, reader_hidden=7)]
+)
+def test_a_shape_knows_how_many_parameters_it_has(config):
+    assert config.parameters == sum(each.numel() for each in nn.Transformer(config).parameters())
+
+
 def test_half_precision_halves_the_weights(tmp_path):
     nn.save(model(), tmp_path / "half.safetensors", about={})
     nn.save(model(), tmp_path / "full.safetensors", about={}, half=False)

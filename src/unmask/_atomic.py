@@ -28,7 +28,7 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None
 
-_LOCK = ".lock"  # in a temporary folder: held by whoever works there
+_LOCK = ".lock"  # in a folder: held by whoever works there
 _WEEK = 7 * 24 * 3600.0
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL)
 
@@ -161,11 +161,11 @@ def _machine() -> str:
 def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: bool = False) -> Iterator[None]:
     """Hold `path` for this process alone, among those that ask for it in this way.
 
-    The lock is a file beside `path`, which need not exist itself. It is released when the process ends, however it
-    ends. Where the system or its files know no locks, nothing is held.
+    The lock is a file beside `path`, which need not exist itself, or inside it if it is a folder. It is released when
+    the process ends, however it ends. Where the system or its files know no locks, nothing is held.
 
     Arguments:
-        path: What to hold.
+        path: What to hold: a file or a folder.
         argument: The argument that a sentence is about.
         doing: What others do to it meanwhile, as in "trained".
         wait: Whether to wait for others, in place of a sentence.
@@ -174,7 +174,7 @@ def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: boo
         InputError: if another process holds it.
     """
     given = Path(path)
-    beside = given.with_name(f".{given.name}.lock")
+    beside = given / _LOCK if given.is_dir() else given.with_name(f".{given.name}.lock")
     lock = _acquired(beside, wait)
     if lock is None:
         raise check.InputError(

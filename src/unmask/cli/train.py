@@ -17,7 +17,8 @@ from rich.progress import Progress as Bars
 
 from unmask import _check as check
 from unmask import models, order, size
-from unmask._atomic import replacing
+from unmask._atomic import locked, replacing
+from unmask._files import read_text
 from unmask._torch import torch
 from unmask.cli import model as shared
 from unmask.cli import options
@@ -28,7 +29,9 @@ from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.schedule import Schedule
 from unmask.train import Progress, Recipe
 from unmask.train import train as fit
+from unmask.train.home import CHECKPOINT
 from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.train.memory import check_fit
 
 _ABOUT = "about.json"
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
@@ -110,6 +113,7 @@ def train(
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
     with _processes(device_name) as (device, rank):
+        _check_memory(config, batch, device)
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         _claim(output, about, rank)
         with _interrupted() as stop, check.renamed("folder", "output"):
@@ -123,6 +127,15 @@ def train(
     _report(model, end, steps, len(store), output, as_json)
     if stop():
         raise click.exceptions.Exit(130)
+
+
+def _check_memory(config: nn.Config, batch: int, device: torch.device) -> None:
+    """Refuse, before the folder is made, a model or batch for which there is no memory."""
+    try:
+        check_fit(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1")))
+    except check.InputError as error:
+        asked = {"readers": "layers", "hidden": "width", "reader_hidden": "width", "vocab": "alphabet"}
+        raise error.about(asked.get(error.argument, error.argument)) from None
 
 
 def _report(model: nn.Transformer, end: Progress, steps: int, tokens: int, output: Path, as_json: bool) -> None:
@@ -219,34 +232,44 @@ def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
     Raises:
         ValueError: if the folder holds another run, or a model without the run it came from.
     """
+    if rank:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / _ABOUT
-    if path.exists():
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise check.InputError(
-                "", f"The file '{path}' is damaged", remedy="Remove the folder, or choose another."
-            ) from None
-        if kept != about:
-            raise check.InputError(
-                "output",
-                "be empty or hold the same run",
-                detail=f"but '{folder}' holds one on another text or alphabet",
-                remedy="Choose another folder.",
-            )
-    elif (folder / models.FILE).exists() or (folder / "checkpoint.pt").exists():
-        raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
-    elif rank == 0:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(about), encoding="utf-8")
+    with locked(path, "output", "claimed", wait=True):
+        if path.exists():
+            _compare(path, about)
+        elif (folder / models.FILE).exists() or (folder / CHECKPOINT).exists():
+            raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
+        else:
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(about), encoding="utf-8")
+
+
+def _compare(path: Path, about: dict[str, Any]) -> None:
+    """Make sure that what a folder says of its run is what is said of this one."""
+    try:
+        kept = json.loads(read_text(path, "output"))
+    except (json.JSONDecodeError, RecursionError):
+        raise check.InputError(
+            "", f"The file '{path}' is damaged", remedy="Remove the folder, or choose another."
+        ) from None
+    if kept != about:
+        raise check.InputError(
+            "output",
+            "be empty or hold the same run",
+            detail=f"but '{path.parent}' holds one on another text or alphabet",
+            remedy="Choose another folder.",
+        )
 
 
 class _Watch:
     """Shows how far a run is, and says once if it will take hours.
 
     Arguments:
-        bar: Where it is shown. steps: Updates in all. warned: Whether that was said, or need not be.
+        bar: Where it is shown.
+        steps: Updates in all.
+        warned: Whether that was said, or need not be.
     """
 
     def __init__(self, bar: Bars, steps: int, *, warned: bool):

@@ -33,9 +33,10 @@ class Config:
     Arguments:
         vocab: Number of tokens, without the mask.
         length: Longest sequence.
-        width, heads: Width of a state and its attention heads; `width` is a multiple of `2 · heads`.
+        width: Width of a state, a multiple of `2 · heads`.
         layers: Layers that mix all positions.
         readers: Layers after them, which run only where a prediction is wanted.
+        heads: Attention heads.
         hidden: Width of the feed-forward part of a layer.
         reader_hidden: The same of a reader, where width costs a sampler little.
     """
@@ -54,6 +55,20 @@ class Config:
             check.integer(name, value, least=1)
         if self.width % (2 * self.heads):
             raise check.InputError("width", f"be a multiple of 2 x {self.heads} heads", found=f"{self.width}")
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the weights of such a model are.
+
+        Example:
+            >>> Config(vocab=27, length=256).parameters
+            6146304
+        """
+        width = self.width
+        layer = width * (4 * width + 3 * self.hidden + 2)
+        reader = width * (2 * width + 3 * self.reader_hidden + 2)
+        outside = width * (2 * self.vocab + 1 + 2 * width + 2)
+        return self.layers * layer + self.readers * reader + outside
 
 
 class Feed(torch.nn.Module):
