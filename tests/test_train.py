@@ -25,12 +25,11 @@ from unmask.train.update import Batch, Learner, Plain  # noqa: E402
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 
 
-class Samples(Store):
+class Samples:
     """Independent sequences of a distribution in place of windows of a text."""
 
     def __init__(self, distribution):
-        super().__init__(np.zeros(1))
-        object.__setattr__(self, "distribution", distribution)
+        self.distribution = distribution
 
     def random_windows(self, length, count, *, rng):
         return self.distribution.sample(count, rng=rng)

@@ -58,6 +58,26 @@ def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> byt
     return data
 
 
+def check_file(path: str | os.PathLike[str], argument: str) -> None:
+    """Refuse what is no file that can be read: for those who give its name to a library that reads it.
+
+    Raises:
+        InputError: if it does not exist, is a folder, a pipe or a device, or may not be read.
+    """
+    name = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode):  # to open a pipe would be to wait for someone who writes into it
+            with open(path, "rb"):
+                return
+        reason = "is a directory" if stat.S_ISDIR(mode) else "is no regular file"
+    except OSError as error:
+        raise unreadable(name, argument, error) from None
+    except ValueError as error:
+        reason = str(error)
+    raise check.InputError(argument, "name a file to read", found=f"{check.shown(name)}: {reason}")
+
+
 def unreadable(path: str | os.PathLike[str], argument: str, error: OSError) -> check.InputError:
     """The sentence for a file that the system does not let us read."""
     reason = (error.strerror or "it failed").lower()
