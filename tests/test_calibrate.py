@@ -76,6 +76,8 @@ def test_a_calibration_survives_its_file(calibration, tmp_path):
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(ValueError, match="must name a calibration in JSON"):
         Calibration.load(tmp_path / "bad.json")
+    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+        Calibration.load(tmp_path / "none.json")
 
 
 def test_cuts_that_were_not_measured_are_refused(calibration):

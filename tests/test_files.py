@@ -1,12 +1,15 @@
 """Curves and gauges in files: what is read, what is refused and with which words."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unmask import _files
 from unmask.information.files import read_curve, read_gauge
 
 LOSS = [1.5, 1.0, 0.25]
@@ -62,6 +65,12 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         ("0,1\n0,0.5", "must have each n once, but '{file}' has 0 twice."),
         ("0.5,1\n1,0.5", "must have whole numbers n from 0 on, but '{file}' has 0.5."),
         ("-1,1\n0,0.5", "but '{file}' has -1."),
+        ("0,1\n1e300,0.5", "must have whole numbers n from 0 on, but '{file}' has 1e+300."),
+        ('"', "but line 1 of '{file}' is neither: unexpected end of data."),
+        ('1\n"0.5\n0', "but line 2 of '{file}' is neither: unexpected end of data."),
+        ('""', "must have at least one number, but '{file}' has none."),
+        (f"1\n{'1' * 131_073}", "but line 2 of '{file}' is neither: field larger than field limit (131072)."),
+        (",".join(["1"] * 100_000), "but line 1 of '{file}' has 100000 columns."),
         ("1\n0.5\n-0.1", "must not be negative, but '{file}' has -0.1 at 2 visible tokens."),
         ("1\n0.5\n0.7", "must not increase, but it rises by 0.2 from 1 to 2 visible tokens. With 'monotone' it"),
     ],
@@ -84,13 +93,71 @@ def test_a_short_or_long_curve_is_never_extrapolated(tmp_path):
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must be a file to read, not '.*': no such file or directory\."):
+    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory\."):
         read_curve(tmp_path / "absent")
     with pytest.raises(ValueError, match="is a directory"):
         read_gauge(tmp_path)
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(ValueError, match="must be a text file, CSV or JSON"):
+    with pytest.raises(ValueError, match=r"must be text in UTF-8, which '.*picture' is not"):
         read_curve(tmp_path / "picture")
+
+
+def test_quotes_around_numbers_are_read_as_csv_has_them(tmp_path):
+    (tmp_path / "curve").write_text('"n","loss"\n"0","1.5"\n"1",1\n2,"0.25"\n')
+    assert read_curve(tmp_path / "curve").curve.loss.tolist() == LOSS
+    (tmp_path / "curve").write_text('"1,5"\n')  # no number, and no two columns either
+    with pytest.raises(ValueError, match="must have at least one number"):
+        read_curve(tmp_path / "curve")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such devices")
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/urandom"])
+@pytest.mark.parametrize("read", [read_curve, read_gauge])
+def test_a_device_without_an_end_is_refused_at_once(device, read):
+    with pytest.raises(ValueError, match=f"must name a file that ends, not the device '{device}'"):
+        read(device)
+
+
+def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path, monkeypatch):
+    """By what the file system says of it, without a byte read; and a pipe after as many bytes."""
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match=r"must be a file of at most 64 MiB, and '.*large' has more"):
+        read_curve(tmp_path / "large")
+    reader, writer = os.pipe()
+    os.write(writer, b"1\n" * 30_000)
+    os.close(writer)
+    with pytest.raises(ValueError, match="must be a file of at most 0 MiB"):
+        _files.read_text(f"/dev/fd/{reader}", "text", most=50_000)
+    os.close(reader)
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path):
+    reader, writer = os.pipe()
+    os.write(writer, "\ufeff1\n0.5\n".encode())
+    os.close(writer)
+    assert read_curve(f"/dev/fd/{reader}").curve.loss.tolist() == [1.0, 0.5]
+    os.close(reader)
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_is_said_to_be_so(tmp_path):
+    (tmp_path / "secret").write_text("1")
+    (tmp_path / "secret").chmod(0)
+    with pytest.raises(ValueError, match=r"must name a file to read, not '.*secret': permission denied"):
+        read_curve(tmp_path / "secret")
+
+
+def test_what_the_system_says_is_repeated(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    with pytest.raises(ValueError, match="must name a file to read, not 'x': permission denied"):
+        _files.read_text("x", "curve")
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="must name a file to read, not 'a·b': embedded null byte"):
+        read_curve("a\0b")
 
 
 @settings(max_examples=50)

@@ -1,6 +1,7 @@
 """Models of Hugging Face: what stays fixed, what is predicted, what is refused, and all four commands on a tiny one."""
 
 import csv
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="models need torch")
 transformers = pytest.importorskip("transformers", reason="models of Hugging Face need transformers")
 
+from safetensors import safe_open  # noqa: E402
+
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
 from unmask import models, order, size  # noqa: E402
+from unmask._check import InputError  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import hf  # noqa: E402
 from unmask.models import split as head  # noqa: E402
@@ -347,6 +351,115 @@ def test_pickle_is_refused_unless_allowed(place, tmp_path):
     assert "has no weights in safetensors" in refused
     assert "--allow-pickle" in refused
     assert answer("generate --allow-pickle --model", f"hf:{tmp_path}", "--count 1")["texts"]
+
+
+@pytest.fixture
+def indexed(place, tmp_path):
+    """A folder whose weights are named by an index; the function writes that."""
+    import shutil
+
+    folder = tmp_path / "model"
+    shutil.copytree(place / "bert", folder)
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    shutil.copy(folder / "part.safetensors", tmp_path / "other.safetensors")
+    with safe_open(folder / "part.safetensors", framework="pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    torch.save(weights, folder / "weights.bin")
+
+    def write(target, name="model.safetensors.index.json"):
+        (folder / name).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(weights, target)}))
+        return folder
+
+    return write
+
+
+def test_an_index_is_read_before_what_it_names(indexed, tmp_path, monkeypatch):
+    """Pickled weights, or any file of the machine, were read if an index named them."""
+    assert models.load(f"hf:{indexed('part.safetensors')}").length == tiny.LENGTH
+
+    def never(*_, **__):
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(transformers.AutoModelForMaskedLM, "from_pretrained", never)
+    with pytest.raises(ValueError, match=r"has no weights in safetensors\. Pickle files can run anything"):
+        models.load(f"hf:{indexed('weights.bin')}")
+    for outside in (
+        "../other.safetensors",
+        f"{tmp_path}/other.safetensors",
+        "a/../../other.safetensors",
+        "..\\x.safetensors",
+    ):
+        for allowed in (False, True):
+            with pytest.raises(ValueError, match=r"must have all its weights in its folder, but model\.safe"):
+                models.load(f"hf:{indexed(outside)}", allow_pickle=allowed)
+    with pytest.raises(ValueError, match="must have all its weights in its folder"):
+        models.load(f"hf:{indexed(3)}")
+    (indexed("x") / "model.safetensors.index.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"must have an index of its weights, which '.*index\.json' is not"):
+        models.load(f"hf:{tmp_path / 'model'}")
+
+
+def test_an_index_of_pickled_weights_is_checked_where_those_are_allowed(indexed):
+    folder = indexed("weights.bin", "pytorch_model.bin.index.json")
+    with pytest.raises(ValueError, match="has no weights in safetensors"):
+        models.load(f"hf:{folder}")
+    assert models.load(f"hf:{folder}", allow_pickle=True).length == tiny.LENGTH
+    indexed("../weights.bin", "pytorch_model.bin.index.json")
+    with pytest.raises(ValueError, match="must have all its weights in its folder"):
+        models.load(f"hf:{folder}", allow_pickle=True)
+
+
+@pytest.mark.parametrize("named", ["../other.safetensors", "weights.bin", "hidden.index.json"])
+def test_weights_that_a_configuration_names_are_checked_too(indexed, named):
+    folder = indexed("../other.safetensors", "hidden.index.json")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"transformers_weights": named}))
+    with pytest.raises(ValueError, match=r"all its weights in its folder|no weights in safetensors"):
+        models.load(f"hf:{folder}")
+
+
+@pytest.mark.parametrize("content", ["[1, 2]", "null", "3", "[" * 100_000, '{"model_type": ["bert"]}'])
+def test_a_configuration_of_another_kind_is_refused(place, tmp_path, content):
+    import shutil
+
+    shutil.copytree(place / "bert", tmp_path / "model")
+    (tmp_path / "model" / "config.json").write_text(content)
+    with pytest.raises(InputError, match="Argument 'model' must"):
+        models.load(f"hf:{tmp_path / 'model'}")
+
+
+@pytest.mark.parametrize("change", [{"architectures": 3}, {"mask_token_id": "x"}, {"mask_token_id": 10**30}])
+def test_what_a_configuration_need_not_say_does_no_harm(place, tmp_path, change):
+    import shutil
+
+    shutil.copytree(place / "bert", tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config | change))
+    assert models.load(f"hf:{tmp_path / 'model'}").predictor.mask == MASK
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ ''.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe"),
+        ("{{ messages[0].x.y }}", "has no attribute 'x'"),
+        ("{% for", "unexpected 'end of template'"),
+        ("{% for i in range(10**9) %}a{% endfor %}", "Range too big"),
+    ],
+)
+def test_a_chat_template_that_fails_is_answered_in_a_sentence(model, monkeypatch, template, said):
+    monkeypatch.setattr(model.codec.inner, "chat_template", template)
+    with pytest.raises(InputError, match=f"must have a chat template that works, but this one fails: .*{said}"):
+        model.codec.chat("cat")
+
+
+def test_loading_does_not_read_the_weights_for_a_name(place, monkeypatch):
+    from unmask.models import base
+
+    monkeypatch.setattr(base, "fingerprint", lambda module: "found now")
+    model = models.load(f"hf:{place / 'bert'}")
+    assert model.module not in base._KNOWN
+    assert model.cut(4).fingerprint == "found now"
 
 
 def test_models_that_lack_something_are_refused_in_a_sentence(place, tmp_path):

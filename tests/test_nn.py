@@ -1,10 +1,21 @@
 """The small transformer and its files."""
 
+import json
+import os
+import re
+from dataclasses import asdict, replace
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from unmask import models, order, size  # noqa: E402
+from unmask._check import InputError  # noqa: E402
+from unmask.calibrate import measure  # noqa: E402
+from unmask.models import base  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
+from unmask.sample import Sampler  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
 
 CONFIG = nn.Config(vocab=5, length=10, width=16, layers=2, heads=2, hidden=24)
 
@@ -22,6 +33,13 @@ def test_a_saved_model_is_the_same_model(tmp_path):
     assert torch.equal(loaded(tokens), original(tokens))
     assert loaded.config == CONFIG
     assert about == {"alphabet": "abcde"}
+
+
+@pytest.mark.parametrize(
+    "config", [CONFIG, nn.Config(vocab=3, length=4, width=8, layers=3, readers=1, heads=2, hidden=5, reader_hidden=7)]
+)
+def test_a_shape_knows_how_many_parameters_it_has(config):
+    assert config.parameters == sum(each.numel() for each in nn.Transformer(config).parameters())
 
 
 def test_half_precision_halves_the_weights(tmp_path):
@@ -100,6 +118,122 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(ValueError, match="must name a model saved by unmask"):
         nn.load(tmp_path / "other.safetensors")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.safetensors", "m.safetensors", "other.safetensors"]
+
+
+def changed(tmp_path, weights=lambda name, value: value, **texts):
+    """A model file with other texts, left out where they are None, or other weights."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    nn.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
+    with safe_open(tmp_path / "m.safetensors", framework="pt") as file:
+        kept = {name: weights(name, file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        said = {name: text for name, text in (file.metadata() | texts).items() if text is not None}
+    save_file({name: value for name, value in kept.items() if value is not None}, tmp_path / "x", metadata=said)
+    return tmp_path / "x"
+
+
+SHAPE = asdict(CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ({"about": "null"}, "its 'about' is missing, or no JSON object"),
+        ({"about": "[1]"}, "its 'about' is missing, or no JSON object"),
+        ({"about": None}, "its 'about' is missing, or no JSON object"),
+        ({"about": "[" * 100_000}, "its 'about' is missing, or no JSON object"),
+        ({"config": None}, "its 'config' is missing, or no JSON object"),
+        ({"config": "{"}, "its 'config' is missing, or no JSON object"),
+        ({"config": "[" * 100_000}, "its 'config' is missing, or no JSON object"),
+        ({"config": '{"vocab": 1' + "0" * 5000 + "}"}, "its 'config' is missing, or no JSON object"),
+        ({"config": "{}"}, "its 'config' has other fields"),
+        ({"config": json.dumps(SHAPE | {"colour": 3})}, "its 'config' has other fields"),
+        ({"config": json.dumps(SHAPE | {"vocab": 2.5})}, "its 'vocab' cannot be 2.5"),
+        ({"config": json.dumps(SHAPE | {"width": -4})}, "its 'width' cannot be -4"),
+        ({"config": json.dumps(SHAPE | {"layers": 10**14})}, "its weights do not fit its shape"),
+        ({"config": json.dumps(SHAPE | {"vocab": 10**300})}, "its weights do not fit its shape"),
+        ({"format": None}, "name a model saved by unmask"),
+    ],
+)
+def test_what_a_file_says_of_its_model_is_checked_before_it_is_believed(tmp_path, texts, said):
+    with pytest.raises(InputError, match=re.escape(said)) as caught:
+        nn.load(changed(tmp_path, **texts))
+    assert caught.value.argument == "path"
+
+
+def test_a_length_for_which_there_is_no_memory_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Argument 'path' must fit into memory, but takes at least"):
+        nn.load(changed(tmp_path, config=json.dumps(SHAPE | {"length": 10**15})))
+
+
+def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
+    def whole(name, value):
+        return value.long() if name == "head.weight" else value
+
+    def turned(name, value):
+        return value.T.contiguous() if name == "head.weight" else value
+
+    def missing(name, value):
+        return None if name == "head.weight" else value
+
+    with pytest.raises(InputError, match="no floating-point numbers"):
+        nn.load(changed(tmp_path, whole))
+    for weights in (turned, missing):
+        with pytest.raises(InputError, match="its weights do not fit its shape"):
+            nn.load(changed(tmp_path, weights))
+
+
+def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
+    with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
+        nn.load(tmp_path)
+    with pytest.raises(InputError, match="no such file or directory"):
+        nn.load(tmp_path / "none")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(InputError, match="is no regular file"):
+            nn.load(tmp_path / "pipe")
+
+
+def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
+    """Loading does not look at every number; what is computed with them says so."""
+    path = changed(tmp_path, lambda name, value: torch.full_like(value, torch.nan))
+    loaded = models.load(path)
+    texts = torch.zeros((4, CONFIG.length), dtype=torch.int64)
+    with pytest.raises(InputError, match="The model gives losses that are not numbers"):
+        measure(loaded.predictor, order.Random(), texts, seed=0)
+    with pytest.raises(InputError, match="not numbers"):
+        Sampler(loaded.predictor, Schedule(size.Even(2), order.Random())).run((1, 10), rng=[0])
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({}, "must be saved with its alphabet, which this one is not"),
+        ({"alphabet": 3}, "must be saved with its alphabet, which this one is not"),
+        ({"alphabet": "aab"}, "but that of this one must be a string of different characters, at least one"),
+        ({"alphabet": ""}, "but that of this one must be a string of different characters, at least one"),
+        ({"alphabet": "abc"}, "must have as many tokens as its alphabet, 3, not 5"),
+    ],
+)
+def test_an_alphabet_that_does_not_fit_is_refused(tmp_path, about, said):
+    with pytest.raises(InputError, match=f"Argument 'model' .*{said}"):
+        models.load(changed(tmp_path, about=json.dumps(about)))
+
+
+def test_loading_a_model_does_not_read_its_weights_for_a_name(tmp_path, monkeypatch):
+    """Minutes for some billions of weights; the name is found once, and known to every cut of the model."""
+    asked = []
+    real = base.fingerprint
+    monkeypatch.setattr(base, "fingerprint", lambda module: asked.append(module) or real(module))
+    nn.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
+    loaded = models.load(tmp_path / "m.safetensors")
+    short = loaded.cut(4)
+    assert not asked
+    assert short.fingerprint == loaded.fingerprint == loaded.cut(7).fingerprint == real(loaded.module)
+    assert len(asked) == 1
+    other = replace(loaded, module=nn.Transformer(CONFIG))
+    assert other.fingerprint != loaded.fingerprint
 
 
 def test_bad_shapes_are_refused():

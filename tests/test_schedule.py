@@ -1,6 +1,7 @@
 """Schedules: any size with any order, saved and read back, every mistake in a file answered in one sentence."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,6 +74,27 @@ def test_saved_and_loaded(tmp_path):
     schedule.save(path)
     assert Schedule.load(path).to_json() == schedule.to_json()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_numbers_that_are_none_are_not_saved(tmp_path):
+    """JSON has no NaN, and strict readers refuse the whole file; below the diagonal a table may hold anything."""
+    table = np.ones((3, 3))
+    table[2, 0] = np.nan
+    schedule = Schedule(size.OptimalTable(2, table), order.Random())
+    with pytest.raises(ValueError, match="Argument 'table' must hold finite numbers for 'optimal-table' to be saved"):
+        schedule.save(tmp_path / "schedule.json")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such device")
+def test_what_is_no_file_is_refused_in_a_sentence(tmp_path):
+    for place, said in {
+        "/dev/zero": "name a file that ends",
+        tmp_path: "name a file to read, not '.*': is a directory",
+        tmp_path / "none": "no such file",
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            Schedule.load(place)
 
 
 def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -162,5 +184,5 @@ def test_missing_parts_and_other_shapes_are_refused():
 def test_a_file_that_is_not_json_is_said_to_be_none(tmp_path, content):
     path = tmp_path / "schedule.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"Argument 'path' must name a JSON file, which .*schedule.json is not"):
+    with pytest.raises(ValueError, match=r"must (name a JSON file|be text in UTF-8), which .*schedule.json'? is not"):
         Schedule.load(path)

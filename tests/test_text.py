@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unmask.models.text import Alphabet, Bytes, Store, Tokenizer
+from unmask.models.text import Alphabet, Bytes, Store, Tokenizer, printable
 
 
 def test_alphabets_and_bytes_round_trip():
@@ -64,3 +64,37 @@ def test_marks_that_a_tokenizer_puts_around_texts_are_left_out():
 def test_a_wrong_character_of_a_prompt_is_found_where_it_stands():
     with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but has 'Z' at character 4"):
         Alphabet("ab").prompt("a_bZ", 2)
+
+
+def test_a_terminal_is_given_nothing_that_it_would_obey():
+    """An alphabet is any list of characters, and what a model writes is printed."""
+    alphabet = Alphabet("".join(map(chr, range(32))) + "\x7f\x9b\u202e\ud800é😀")
+    shown = printable(alphabet.decode(range(alphabet.vocab)))
+    assert len(shown) == alphabet.vocab
+    assert {character for character in shown if not character.isprintable()} == {"\t", "\n"}
+    assert shown.endswith("é😀")
+    shown.encode()
+    ordinary = "naïve 日本 👩\u200d💻\ttab\nline\u00a0space"
+    assert printable(ordinary) == ordinary
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    for name, content in {"text": b"abc", "empty": b""}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=r"Argument 'path' must name a store of tokens, which .* is not"):
+            Store.load(tmp_path / name)
+    for number, wrong in enumerate((np.zeros(3), np.zeros((2, 2), dtype=np.uint8), np.array([None]))):
+        np.save(tmp_path / f"{number}.npy", wrong)
+        with pytest.raises(ValueError, match="must name a store of tokens"):
+            Store.load(tmp_path / f"{number}.npy")
+    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+        Store.load(tmp_path / "none")
+
+
+def test_what_is_no_tokenizer_file_is_refused(tmp_path):
+    pytest.importorskip("tokenizers")
+    (tmp_path / "x").write_text("[]")
+    with pytest.raises(ValueError, match=r"Argument 'path' must name a tokenizer file, which .* is not"):
+        Tokenizer.load(tmp_path / "x")
+    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': is a directory"):
+        Tokenizer.load(tmp_path)

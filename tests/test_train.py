@@ -1,11 +1,18 @@
 """Training: the objective's minimum is the truth, and a killed run loses nothing."""
 
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from unmask import order, size  # noqa: E402
+from unmask import _atomic, order, size  # noqa: E402
 from unmask.distribution import Markov, Table  # noqa: E402
 from unmask.evaluate.enumeration import prediction_error  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
@@ -18,12 +25,11 @@ from unmask.train.update import Batch, Learner, Plain  # noqa: E402
 TINY = nn.Config(vocab=2, length=4, width=32, layers=2, heads=2, hidden=64)
 
 
-class Samples(Store):
+class Samples:
     """Independent sequences of a distribution in place of windows of a text."""
 
     def __init__(self, distribution):
-        super().__init__(np.zeros(1))
-        object.__setattr__(self, "distribution", distribution)
+        self.distribution = distribution
 
     def random_windows(self, length, count, *, rng):
         return self.distribution.sample(count, rng=rng)
@@ -116,10 +122,181 @@ def test_the_log_of_a_resumed_run_is_that_of_a_whole_one(tmp_path):
     assert [line.split(",")[:3] for line in logs[0]] == [line.split(",")[:3] for line in logs[1]]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot copy a process")
+def test_a_run_killed_at_random_moments_ends_with_the_weights_and_the_log_of_an_uninterrupted_one(tmp_path):
+    """SIGKILL up to twelve times, at random updates and in the midst of what is written; nothing is left behind."""
+    script = Path(__file__).parent / "killed.py"
+    done = subprocess.run([sys.executable, script, tmp_path, "0"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\d+ kills\n", done.stdout), done.stdout
+
+
+def test_a_kill_before_the_first_checkpoint_doubles_no_line_of_the_log(tmp_path):
+    recipe = Recipe(steps=10, batch=8)
+    with pytest.raises(KeyboardInterrupt):
+        train(SMALL, LETTERS, recipe, folder=tmp_path, every=2, watch=interrupt_at(6))
+    assert not (tmp_path / "checkpoint.pt").exists()
+    train(SMALL, LETTERS, recipe, folder=tmp_path, every=2)
+    assert steps_of(tmp_path) == [2, 4, 6, 8, 10]
+
+
+def test_stops_leave_no_trace_in_the_log(tmp_path):
+    """A stop between two lines: no line for it, and the mean of the next is that of all updates since the last."""
+    recipe = Recipe(steps=20, batch=8)
+    train(SMALL, LETTERS, recipe, folder=tmp_path / "whole", every=5)
+    for _ in range(20):
+        train(SMALL, LETTERS, recipe, folder=tmp_path / "stopped", every=5, minutes=0.0)
+    logs = [(tmp_path / name / "log.csv").read_text().splitlines() for name in ("whole", "stopped")]
+    assert [line.rsplit(",", 1)[0] for line in logs[0]] == [line.rsplit(",", 1)[0] for line in logs[1]]
+    assert steps_of(tmp_path / "stopped") == [5, 10, 15, 20]
+
+
+def steps_of(folder):
+    return [int(line.split(",")[0]) for line in (folder / "log.csv").read_text().splitlines()[1:]]
+
+
+def refusal(folder):
+    with pytest.raises(ValueError, match=r"checkpoint\.pt") as caught:
+        train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=folder)
+    return str(caught.value)
+
+
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path):
-    (tmp_path / "checkpoint.pt").write_bytes(b"nothing to unpickle")
-    with pytest.raises(ValueError, match=r"checkpoint\.pt is damaged\. Remove it to begin the run again\."):
+    path = tmp_path / "checkpoint.pt"
+    said = f"The checkpoint '{path}' is damaged. Remove it to begin the run again."
+    path.write_bytes(b"nothing to unpickle")
+    assert refusal(tmp_path) == said
+    path.write_bytes(b"")
+    assert refusal(tmp_path) == said
+    path.unlink()
+    train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert refusal(tmp_path) == said
+
+
+def test_a_checkpoint_of_another_version_is_not_called_damaged(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    said = (
+        f"The checkpoint '{path}' was not written by this version of unmask. "
+        "Go on with the version that wrote it, or choose another folder."
+    )
+    for other in ({"identity": {}, "step": 3}, [1, 2], {"format": "unmask-checkpoint-9"}):
+        torch.save(other, path)
+        assert refusal(tmp_path) == said
+    torch.save({"made of": Path}, path)  # what only a pickle could hold
+    assert refusal(tmp_path) == said
+    path.unlink()
+    train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=tmp_path)
+    kept = torch.load(path, weights_only=True)
+    for change in ({"model": {}}, {"optimisers": []}, {"total": None}, {"step": None}):
+        torch.save(kept | change, path)
+        assert refusal(tmp_path) == said
+
+
+def test_a_checkpoint_that_cannot_be_read_is_not_to_be_removed(tmp_path, monkeypatch):
+    """Root may read everything, so the system's refusal is played; a folder in its place is refused to anyone."""
+    path = tmp_path / "checkpoint.pt"
+    path.mkdir()
+    assert refusal(tmp_path).startswith(f"The checkpoint '{path}' cannot be read: is a directory. It may be intact")
+    path.rmdir()
+    path.write_bytes(b"x")
+
+    def refuse(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    said = refusal(tmp_path)
+    assert "cannot be read: permission denied." in said
+    assert "Remove" not in said
+
+
+def test_memory_that_is_used_up_while_loading_is_no_damage(tmp_path, monkeypatch):
+    train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=tmp_path)
+
+    def full(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(torch, "load", full)
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
         train(SMALL, LETTERS, Recipe(steps=2, batch=8), folder=tmp_path)
+
+
+@pytest.mark.skipif(_atomic.fcntl is None, reason="this system has no flock")
+def test_a_folder_is_trained_by_one_process_at_a_time(tmp_path):
+    """Two runs in one folder doubled the lines of the log, and one died of a file that the other had renamed."""
+    recipe = Recipe(steps=4, batch=8)
+    said = []
+
+    def meanwhile(progress):
+        with pytest.raises(ValueError, match="is being trained by another process") as caught:
+            train(SMALL, LETTERS, recipe, folder=tmp_path)
+        said.append(str(caught.value))
+
+    train(SMALL, LETTERS, recipe, folder=tmp_path, every=4, watch=meanwhile)
+    assert said == [
+        f"Argument 'folder' must be free, but '{tmp_path}' is being trained by another process. "
+        "Wait for it to end, or choose another place."
+    ]
+    assert steps_of(tmp_path) == [4]
+    train(SMALL, LETTERS, recipe, folder=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.pt", "log.csv"]
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"Argument 'folder' must be a folder, not the file '.*file'"):
+        train(SMALL, LETTERS, recipe, folder=tmp_path / "file")
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    ("batch", "shape", "argument"),
+    [
+        (10**9, {}, "batch"),
+        (8, {"layers": 10**14}, "layers"),
+        (8, {"readers": 10**14}, "readers"),
+        (8, {"width": 4 * 10**9}, "width"),
+        (8, {"length": 10**12}, "length"),
+        (8, {"hidden": 10**400}, "hidden"),
+        (8, {"vocab": 10**15}, "vocab"),
+    ],
+)
+def test_a_run_that_cannot_fit_is_refused_before_anything_is_made(tmp_path, batch, shape, argument):
+    config = replace(SMALL, **shape)
+    with pytest.raises(ValueError, match=f"Argument '{argument}' must fit into memory, but takes at least") as caught:
+        train(config, LETTERS, Recipe(steps=1, batch=batch), folder=tmp_path / "run")
+    assert len(str(caught.value)) < 200
+    assert not list(tmp_path.iterdir())
+
+
+MEASURED = """
+import resource, sys, torch
+torch.set_num_threads(1)
+from unmask.models.transformer import Config
+from unmask.models.text import Alphabet, Store
+from unmask.train import Recipe, train
+from unmask.train.memory import bytes_needed
+store = Store.of("ab ba " * 500, Alphabet("ab "))
+muon = 1e-3 if sys.argv[1] == "muon" else None
+config, batch = {
+    "activations": (Config(40, 128, 128, 2, 2, 4, 256, 256), 96),
+    "weights": (Config(40, 16, 512, 2, 2, 4, 2048, 2048), 1),
+    "muon": (Config(40, 16, 512, 1, 1, 4, 2048, 2048), 1),
+    "logits": (Config(3000, 128, 32, 1, 1, 2, 32, 32), 64),
+}[sys.argv[1]]
+train(Config(3, 8, 16, 1, 1, 2, 16, 16), store, Recipe(steps=2, batch=2, muon=muon))
+before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+train(config, store, Recipe(steps=2, batch=batch, muon=muon))
+peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(bytes_needed(config, batch, muon=muon is not None) / (peak - before))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units elsewhere")
+@pytest.mark.parametrize("kind", ["activations", "weights", "muon", "logits"])
+def test_the_estimate_of_memory_is_a_lower_bound_and_no_wild_one(kind):
+    """About half to nine tenths of what a run really takes."""
+    done = subprocess.run([sys.executable, "-c", MEASURED, kind], capture_output=True, text=True, check=True)
+    assert 0.3 < float(done.stdout) < 1.0
 
 
 def test_weights_that_an_update_broke_are_never_kept(tmp_path, monkeypatch):
@@ -135,9 +312,9 @@ def test_weights_that_an_update_broke_are_never_kept(tmp_path, monkeypatch):
             next(self.runner.parameters()).fill_(torch.nan)
 
     monkeypatch.setattr(Learner, "learn", broken)
-    with pytest.raises(FloatingPointError, match="not number"):
+    with pytest.raises(ValueError, match="not number"):
         train(SMALL, LETTERS, Recipe(steps=1, batch=8))
-    with pytest.raises(FloatingPointError, match="not a number"):
+    with pytest.raises(ValueError, match="not a number"):
         train(SMALL, LETTERS, recipe, folder=tmp_path)
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
 
@@ -193,7 +370,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
 def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path):
     store = Store.of("ab ba " * 500, Alphabet("ab "))
     config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
-    with pytest.raises(FloatingPointError, match="Lower the learning rate"):
+    with pytest.raises(ValueError, match="Lower the learning rate"):
         train(config, store, Recipe(steps=200, batch=8, rate=1e30, warmup=1, clip=1e30), every=10)
 
 

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import gauge, names, order, size
 from unmask._atomic import replacing
+from unmask._files import read_text
 from unmask.information.curve import Curve
 
 SCHEMA = 1
@@ -83,14 +83,15 @@ class Schedule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
         with replacing(path) as file:
-            file.write_text(json.dumps(self.to_json(), indent=1) + "\n")
+            file.write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schedule":
         """Read what `save` wrote."""
+        text = read_text(path, "path")
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (ValueError, RecursionError):  # not text, not JSON, or nothing that a schedule would hold
+            data = json.loads(text)
+        except (ValueError, RecursionError):  # not JSON, or nothing that a schedule would hold
             raise check.InputError("path", "name a JSON file", detail=f"which {path} is not") from None
         return cls.from_json(data)
 
@@ -103,7 +104,13 @@ def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
             "", f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can"
         )
     name, kind = found
-    return {"name": name, **{part: _plain(getattr(thing, part)) for part in _saved(kind)}}
+    parts = {part: _plain(getattr(thing, part)) for part in _saved(kind)}
+    for part, value in parts.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:  # JSON has no NaN and no infinity
+            raise check.InputError(part, f"hold finite numbers for '{name}' to be saved") from None
+    return {"name": name, **parts}
 
 
 def _plain(value: Any) -> Any:

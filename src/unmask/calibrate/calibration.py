@@ -3,14 +3,13 @@
 import json
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NoReturn, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
-from unmask import size
+from unmask import _files, size
 from unmask._atomic import replacing
 from unmask.calibrate.groups import Groups
 from unmask.calibrate.losses import Curved, Losses, Predicted, kind_of, losses_of
@@ -18,7 +17,6 @@ from unmask.order import BlindOrder
 from unmask.schedule import SAVED_ORDERS, Schedule, decode, encode
 
 SCHEMA = 1
-_BYTES = 1 << 28  # of a file: ten times what dozens of orders of a thousand tokens take
 
 
 @final
@@ -181,17 +179,12 @@ class Calibration:
         """Read what `save` wrote.
 
         Raises:
-            InputError: if the file holds anything else.
-            OSError: if it cannot be read.
+            InputError: if the file cannot be read, or holds anything else.
         """
-        with Path(path).open("rb") as file:
-            content = file.read(_BYTES + 1)  # some files never end
-        if len(content) > _BYTES:
-            limit = f"which {path} is not: it has more than {_BYTES >> 20} MiB"
-            raise check.InputError("path", "name a calibration", detail=limit)
+        text = _files.read_text(path, "path", most=_files.CALIBRATION)
         try:
-            data = json.loads(content.decode("utf-8-sig"))
-        except (ValueError, RecursionError):  # not text, or not JSON
+            data = json.loads(text)
+        except (ValueError, RecursionError):
             raise check.InputError("path", "name a calibration in JSON", detail=f"which {path} is not") from None
         return cls.from_json(data)
 

@@ -1,17 +1,15 @@
 """`unmask train`: a model of one's own from a text."""
 
 import hashlib
-import json
 import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.progress import Progress as Bars
 
 from unmask import _check as check
-from unmask._atomic import replacing
 from unmask.cli import options
 from unmask.cli.completion import Words
 from unmask.cli.output import progress
@@ -22,7 +20,6 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models.transformer import Transformer
     from unmask.train import Progress
 
-_ABOUT = "about.json"
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
 
 
@@ -96,7 +93,7 @@ def train(
     from unmask.train import Recipe
     from unmask.train import train as fit
     from unmask.words.models import device_named
-    from unmask.words.training import alphabet_named, interrupted, masks_named, processes
+    from unmask.words.training import alphabet_named, check_memory, claim, interrupted, masks_named, processes
 
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
     codec = alphabet_named(alphabet, words)
@@ -107,8 +104,9 @@ def train(
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
     with processes(device_named(device)) as (place, rank):
+        check_memory(config, batch, place)
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
-        _claim(output, about, rank)
+        claim(output, about, rank)
         with interrupted() as stop, check.renamed("folder", "output"), progress() as bar:
             bar.disable = bar.disable or rank > 0
             model, end = fit(
@@ -156,35 +154,6 @@ def _report(
     ]
     following = f"unmask generate --model {output} --watch" if finished else ""
     return Report(record, shown, written=[file], next=following, code=code)
-
-
-def _claim(folder: Path, about: dict[str, Any], rank: int) -> None:
-    """Note what the run is about, or make sure that the folder holds a run on the same text.
-
-    Raises:
-        ValueError: if the folder holds another run, or a model without the run it came from.
-    """
-    path = folder / _ABOUT
-    if path.exists():
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise check.InputError(
-                "", f"The file '{path}' is damaged", remedy="Remove the folder, or choose another."
-            ) from None
-        if kept != about:
-            raise check.InputError(
-                "output",
-                "be empty or hold the same run",
-                detail=f"but '{folder}' holds one on another text or alphabet",
-                remedy="Choose another folder.",
-            )
-    elif (folder / "model.safetensors").exists() or (folder / "checkpoint.pt").exists():
-        raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
-    elif rank == 0:
-        folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as temporary:
-            temporary.write_text(json.dumps(about), encoding="utf-8")
 
 
 class _Watch:

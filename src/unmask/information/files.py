@@ -14,13 +14,13 @@ import csv
 import json
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
+from unmask._files import read_text
 from unmask._scipy import falling
 from unmask.gauge import Vector
 from unmask.information.curve import Curve
@@ -50,7 +50,7 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
             measured curve may increase by its noise.
 
     Raises:
-        ValueError: if the file cannot be read, a number is missing or out of place, or the curve increases.
+        InputError: if the file cannot be read, a number is missing or out of place, or the curve increases.
 
     Example:
         >>> import tempfile
@@ -85,7 +85,7 @@ def read_gauge(path: str | PathLike[str], *, length: int | None = None) -> Vecto
     """Read a gauge: one positive number for each rank from 1 to `length − 1`.
 
     Raises:
-        ValueError: if the file cannot be read, or the numbers are not that many or not positive.
+        InputError: if the file cannot be read, or the numbers are not that many or not positive.
     """
     values = _numbers(path, "gauge", "gauge", first=1, count=None if length is None else length - 1)
     if np.any(values <= 0):
@@ -96,7 +96,7 @@ def read_gauge(path: str | PathLike[str], *, length: int | None = None) -> Vecto
 
 def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, count: int | None) -> NDArray[np.float64]:
     """The numbers of a file, one for each index from `first` on, `count` of them unless that is None."""
-    text = _text(path, name)
+    text = read_text(path, name)
     if not text.strip():
         raise check.InputError(name, "be a file of numbers", detail=f"but '{path}' is empty")
     values = _from_json(text, path, name, key) if text.lstrip()[0] in "[{" else _from_csv(text, path, name, key, first)
@@ -106,16 +106,6 @@ def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, coun
             name, f"have {count} numbers for a length of {tokens}", detail=f"but '{path}' has {len(values)}"
         )
     return np.array(values, dtype=np.float64)
-
-
-def _text(path: str | PathLike[str], name: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        reason = (error.strerror or "it failed").lower()
-        raise check.InputError(name, "be a file to read", found=f"'{path}': {reason}") from None
-    except UnicodeDecodeError:
-        raise check.InputError(name, "be a text file, CSV or JSON", detail=f"but '{path}' is not") from None
 
 
 def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> list[float]:
@@ -141,15 +131,23 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
 
 
 def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: int) -> list[float]:
-    lines = [
-        (number, [word.strip() for word in words])
-        for number, words in enumerate(csv.reader(text.splitlines()), start=1)
-        if any(word.strip() for word in words)
-    ]
-    if not any(_is_number(word) for word in lines[0][1]):  # headings
+    symbol = "n" if first == 0 else "i"
+    lines: list[tuple[int, list[str]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            # Line by line, and strictly: a quote that nobody closes would swallow all lines after it.
+            words = [word.strip() for word in next(csv.reader([line], strict=True), [])]
+        except csv.Error as error:
+            raise check.InputError(
+                name,
+                f"have one number per line or two columns {symbol},{key}",
+                detail=f"but line {number} of '{path}' is neither: {error}",
+            ) from None
+        if any(words):
+            lines.append((number, words))
+    if lines and not any(_is_number(word) for word in lines[0][1]):  # headings
         lines = lines[1:]
     columns = len(lines[0][1]) if lines else 1
-    symbol = "n" if first == 0 else "i"
     rows: list[list[float]] = []
     for number, words in lines:
         if len(words) != columns or columns > 2:
@@ -174,7 +172,7 @@ def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, sym
     """The second column, by the first: every index from `first` to the largest, once."""
     found: dict[float, float] = {}
     for index, value in rows:
-        if index != int(index) or index < first:
+        if index != int(index) or not first <= index < check.EXACT:
             raise check.InputError(
                 name, f"have whole numbers {symbol} from {first} on", detail=f"but '{path}' has {index:g}"
             )

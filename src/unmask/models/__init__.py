@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _check as check
+from unmask._files import unreadable
 from unmask._torch import torch
 from unmask.calibrate import Calibration
 from unmask.models import hf
 from unmask.models import transformer as nn
-from unmask.models.base import Model, fingerprint
+from unmask.models.base import Model
 from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
@@ -40,11 +41,11 @@ def load(
         name: "builtin", a file saved by `models.transformer.save`, a folder that holds one as `model.safetensors`,
             or "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`).
         device: Where to put it.
-        trust_remote_code, allow_pickle: For models of Hugging Face: run code that comes with the model, read weights
-            from pickle files.
+        trust_remote_code: Run Python code that comes with a model of Hugging Face.
+        allow_pickle: Read weights of a model of Hugging Face from pickle files.
 
     Raises:
-        ValueError: if there is no such model, or the file is foreign or damaged, or needs what was not allowed.
+        InputError: if there is no such model, or the file is foreign or damaged, or needs what was not allowed.
     """
     if str(name).startswith(hf.PREFIX):
         bare = str(name).removeprefix(hf.PREFIX)
@@ -62,10 +63,15 @@ def load(
         with resources.as_file(shipped) as path:
             return _read(BUILTIN, path, device)
     path = Path(name)
-    if path.is_dir() and not (path / FILE).is_file():
-        raise check.InputError("model", f"hold a {FILE}", detail=f"which the folder '{path}' does not")
-    if not path.exists():
-        raise check.InputError("model", f"be '{BUILTIN}' or name a model file", detail=f"and '{path}' does not exist")
+    try:
+        if path.is_dir() and not (path / FILE).is_file():
+            raise check.InputError("model", f"hold a {FILE}", detail=f"which the folder '{path}' does not")
+        if not path.exists():
+            raise check.InputError(
+                "model", f"be '{BUILTIN}' or name a model file", detail=f"and '{path}' does not exist"
+            )
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise unreadable(path, "model", error) from None
     return _read(str(name), path / FILE if path.is_dir() else path, device)
 
 
@@ -79,14 +85,11 @@ def calibration_of(model: Model) -> Calibration | None:
 
 
 def _read(name: str, path: Path, device: str | torch.device) -> Model:
-    try:
-        with check.renamed("path", "model"):
-            module, about = nn.load(path)
-    except OSError as error:
-        raise check.InputError("model", "name a file to read", found=f"'{path}': {error}") from None
+    with check.renamed("path", "model"):
+        module, about = nn.load(path)
     codec = codec_of(about, module.config.vocab)
     module = module.to(device)
-    return Model(name, module, module.predictor(), codec, module.config.length, about, fingerprint(module))
+    return Model(name, module, module.predictor(), codec, module.config.length, about)
 
 
 def codec_of(about: dict[str, Any], vocab: int) -> Codec:
@@ -95,15 +98,23 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
     Arguments:
         about: What was saved with the model.
         vocab: Number of tokens of the model.
+
+    Raises:
+        InputError: if there is none that can be used, or it has another number of tokens.
     """
     alphabet = about.get("alphabet")
     if not isinstance(alphabet, str):
         raise check.InputError("model", "be saved with its alphabet", detail="which this one is not")
-    if "tokenizer" in about:
-        codec: Codec = Tokenizer.of(str(about["tokenizer"]))
-    else:
-        # An alphabet of these five letters has five tokens, not 256.
-        codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
+    try:
+        if "tokenizer" in about:
+            codec: Codec = Tokenizer.of(str(about["tokenizer"]))
+        else:
+            # An alphabet of these five letters has five tokens, not 256.
+            codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
+    except check.InputError as error:
+        raise check.InputError(
+            "model", "be saved with an alphabet that can be used", detail=f"but that of this one must {error.must}"
+        ) from None
     if codec.vocab != vocab:
         raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")
     return codec

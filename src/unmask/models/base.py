@@ -2,25 +2,30 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, final
+from weakref import WeakKeyDictionary
 
 from unmask import _check as check
 from unmask._torch import torch
 from unmask.models.text import Codec
 from unmask.predict import MaskPredictor
 
+# By the network, so that a model cut to another length need not be read again.
+_KNOWN: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()
 
+
+@final
 @dataclass(frozen=True, eq=False)
 class Model:
     """A mask predictor with its alphabet.
 
     Attributes:
         name: What it was loaded as.
-        module: The network. predictor: The same as a mask predictor.
+        module: The network.
+        predictor: The same as a mask predictor.
         codec: Maps text to token ids and back.
         length: Longest sequence.
         about: What was saved with it: the alphabet, how it was trained.
-        fingerprint: A short name for the weights, by which a calibration knows its model.
         window: Tokens of a sequence where nobody says how many; `None` for the longest.
     """
 
@@ -30,12 +35,23 @@ class Model:
     codec: Codec
     length: int
     about: dict[str, Any]
-    fingerprint: str
     window: int | None = None
 
     @property
     def device(self) -> torch.device:
+        """Where its weights are."""
         return next(self.module.parameters()).device
+
+    @property
+    def fingerprint(self) -> str:
+        """A short name for the weights, by which a calibration knows its model.
+
+        It is found when it is first asked for, which takes a minute for some billions of weights, and then known for
+        as long as the network lives: weights that are changed in place keep the name that they had.
+        """
+        if self.module not in _KNOWN:
+            _KNOWN[self.module] = fingerprint(self.module)
+        return _KNOWN[self.module]
 
     def cut(self, length: int | None = None) -> "Model":
         """The same model for sequences of `length` tokens; of its window by default."""

@@ -11,19 +11,20 @@ Weights are read from safetensors, not from pickle files, and a model's own Pyth
 asked for.
 """
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from unmask import _check as check
+from unmask._memory import exhausted
 from unmask._torch import torch
 from unmask.models import split
-from unmask.models.base import Model, fingerprint
-from unmask.models.tokenizer import Pretrained
+from unmask.models.base import Model
+from unmask.models.folder import check_weights, pickled
+from unmask.models.tokenizer import Pretrained, first_sentence
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
 
 PREFIX = "hf:"
@@ -36,6 +37,7 @@ def _foreign(name: str) -> check.InputError:
     return check.InputError("", f"The model {check.shown(name)} brings Python code of its own", remedy=remedy)
 
 
+@final
 @dataclass(frozen=True)
 class Family:
     """The conventions of some models.
@@ -43,7 +45,8 @@ class Family:
     Attributes:
         name: What they are called.
         loader: The class of transformers that loads them.
-        types, architectures: By which they are known in a configuration, without regard to case.
+        types: What `model_type` is in their configurations, without regard to case.
+        architectures: What is among the `architectures` there, likewise.
         shifted: Whether the output at position `i` predicts `i+1`.
         ended: Whether the end of a text is drawn like any token.
     """
@@ -66,9 +69,13 @@ FAMILIES = (
 def family_of(config: dict[str, Any]) -> Family:
     """The family that a configuration belongs to; masked language models by default."""
     kind = str(config.get("model_type", "")).lower()
-    built = {str(name).lower() for name in config.get("architectures") or ()}
+    built = {str(name).lower() for name in _listed(config.get("architectures"))}
     known = (each for each in FAMILIES if kind in each.types or built & set(each.architectures))
     return next(known, MASKED)
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def load(
@@ -83,7 +90,7 @@ def load(
         allow_pickle: Read weights from pickle files where there are no safetensors.
 
     Raises:
-        ValueError: if there is no such model, or it lacks its tokenizer, a mask token or some weights, or needs what
+        InputError: if there is no such model, or it lacks its tokenizer, a mask token or some weights, or needs what
             was not allowed.
     """
     transformers = _library()
@@ -93,18 +100,26 @@ def load(
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
-        native = config.get("model_type") in transformers.CONFIG_MAPPING
+        native = str(config.get("model_type")) in transformers.CONFIG_MAPPING
         if config.get("auto_map") and not native and not trust_remote_code:
             raise _foreign(name)
+        if Path(name).is_dir():
+            check_weights(Path(name), config, allow_pickle=allow_pickle)
         tokenizer = _tokenizer(transformers, name, trust_remote_code)
         network = _network(transformers, name, family, trust_remote_code, allow_pickle)
     network = network.eval().to(device)
-    return _assembled(name, family, network, tokenizer)
+    try:
+        return _assembled(name, family, network, tokenizer)
+    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, check.InputError) or exhausted(error):
+            raise
+        detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
+        raise check.InputError("model", "be one whose parts fit together", detail=detail) from None
 
 
 def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
     places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
-    known = [int(found) for found in (places if family.ended else places[::-1]) if found is not None]
+    known = [found for found in (places if family.ended else places[::-1]) if type(found) is int]
     if not known:
         raise check.InputError("model", "have a mask token", detail=f"and neither '{name}' nor its tokenizer names one")
     mask = known[0]
@@ -133,9 +148,7 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     codec = Pretrained(tokenizer, predictor.vocab, mask, tokenizer.eos_token_id if family.ended else None, before)
     length = _context(network, tokenizer) - len(before) - len(after)
     about = {"family": family.name, "architecture": type(network).__name__}
-    return Model(
-        PREFIX + name, network, predictor, codec, length, about, fingerprint(network), window=min(length, _WINDOW)
-    )
+    return Model(PREFIX + name, network, predictor, codec, length, about, window=min(length, _WINDOW))
 
 
 def _library() -> Any:
@@ -175,18 +188,14 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
         raise _unreadable(name, error) from None
     if not found:
         raise check.InputError("model", "have a configuration", detail=f"and '{name}' has no config.json")
-    return found
+    if not isinstance(found, dict):
+        raise check.InputError("model", "have a configuration", detail=f"and config.json of '{name}' is no JSON object")
+    return found  # pyright: ignore[reportUnknownVariableType]
 
 
 def _unreadable(name: str, error: Exception) -> check.InputError:
-    detail = f"unlike {check.shown(name)}: {_first(error)}"
+    detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
     return check.InputError("model", "be one that transformers can read", detail=detail)
-
-
-def _first(error: Exception) -> str:
-    """The first sentence of an error."""
-    words = " ".join(str(error).split()) or type(error).__name__
-    return re.split(r"(?<=[\w')\"])[.!?](?:\s|$)", words)[0]
 
 
 def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
@@ -195,7 +204,7 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
     except Exception as error:  # the library raises whatever its parts do
         if "trust_remote_code" in str(error):
             raise _foreign(name) from None
-        detail = f"unlike {check.shown(name)}: {_first(error)}"
+        detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
         raise check.InputError("model", "come with its tokenizer", detail=detail) from None
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):
@@ -210,14 +219,12 @@ def _network(transformers: Any, name: str, family: Family, trust_remote_code: bo
     try:
         network, info = getattr(transformers, family.loader).from_pretrained(name, **options)
     except ImportError as error:
-        raise check.InputError("", f"The model '{name}' needs more than is installed: {_first(error)}") from None
+        raise check.InputError(
+            "", f"The model '{name}' needs more than is installed: {first_sentence(error)}"
+        ) from None
     except Exception as error:  # the library raises whatever its parts do
         if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
-            raise check.InputError(
-                "",
-                f"The model '{name}' has no weights in safetensors",
-                remedy="Pickle files can run anything; if it has those and you trust them, allow it by {allow_pickle}.",
-            ) from None
+            raise pickled(name) from None
         if "Unrecognized configuration class" in str(error):
             raise check.InputError(
                 "model", "be a masked language model, LLaDA or Dream", detail=f"and '{name}' is none of them"

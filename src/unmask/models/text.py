@@ -9,16 +9,31 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._atomic import replacing
+from unmask._files import check_file, read_text
 
+_TOKENIZER = 256 << 20  # bytes of a tokenizer file; 250,000 tokens take 20 MB
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _NAMED = 40  # characters of an alphabet that a sentence can name
+
+
+def printable(text: str) -> str:
+    """The text as a terminal may be given it: what it would obey rather than show is replaced by "\ufffd".
+
+    That is control characters but line breaks and tabs, halves of characters, and marks that turn the direction of
+    what follows. An alphabet is a list of any characters, and a stranger's may hold those.
+
+    Example:
+        >>> printable("a\\x1b[2Jb\\n")
+        'a\ufffd[2Jb\\n'
+    """
+    return _OBEYED.sub("\ufffd", text)
 
 
 class Codec(ABC):
@@ -50,7 +65,7 @@ class Codec(ABC):
         """Token ids of a message to be answered, for those models that answer.
 
         Raises:
-            ValueError: if this one does not.
+            InputError: if this one does not.
         """
         raise check.InputError("model", "have a chat template to be talked to", detail="which this one has not")
 
@@ -59,6 +74,7 @@ class Codec(ABC):
         return self.decode([token])
 
 
+@final
 @dataclass(frozen=True)
 class Alphabet(Codec):
     """One token per character, numbered in the order given.
@@ -102,6 +118,7 @@ class Alphabet(Codec):
         return "".join(self.characters[token] for token in tokens)
 
 
+@final
 @dataclass(frozen=True)
 class Bytes(Codec):
     """One token per byte of UTF-8."""
@@ -115,6 +132,7 @@ class Bytes(Codec):
         return bytes(tokens).decode(errors="replace")
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Tokenizer(Codec):
     """A tokenizer file of the `tokenizers` library."""
@@ -124,9 +142,10 @@ class Tokenizer(Codec):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Tokenizer":
         """Read a tokenizer file."""
+        text = read_text(path, "path", most=_TOKENIZER)
         try:
-            return cls.of(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return cls.of(text)
+        except check.InputError:
             raise check.InputError("path", "name a tokenizer file", detail=f"which {path} is not") from None
 
     @classmethod
@@ -155,6 +174,7 @@ class Tokenizer(Codec):
         return self.inner.decode(list(tokens))
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Store:
     """A long sequence of token ids, in memory or mapped from a file."""
@@ -172,8 +192,20 @@ class Store:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Store":
-        """Map a file written by `save`; nothing is read until it is asked for."""
-        return cls(np.load(path, mmap_mode="r"))
+        """Map a file written by `save`; nothing is read until it is asked for.
+
+        Raises:
+            InputError: if the file cannot be read, or is not such a file.
+        """
+        check_file(path, "path")
+        try:
+            tokens: NDArray[Any] = np.load(path, mmap_mode="r")
+        except (ValueError, OSError, EOFError, SyntaxError):  # whatever a header can be
+            raise check.InputError("path", "name a store of tokens", detail=f"which {path} is not") from None
+        if tokens.ndim != 1 or tokens.dtype.kind != "u":
+            found = f"{tokens.dtype} of shape {tokens.shape}"
+            raise check.InputError("path", "name a store of tokens", detail=f"and {path} holds {found}")
+        return cls(tokens)
 
     def __len__(self) -> int:
         return self.tokens.size

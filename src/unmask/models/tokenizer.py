@@ -7,10 +7,11 @@ prompt may hold special tokens, and its masked tokens are written in one of two 
     the cat _ on          otherwise each `_` is one masked token, with the blanks of the mask token
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,13 @@ from unmask import _check as check
 from unmask.models.text import Codec
 
 
+def first_sentence(error: Exception) -> str:
+    """The first sentence of an error of another library."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return re.split(r"(?<=[\w')\"])[.!?](?:\s|$)", words)[0]
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Pretrained(Codec):
     """A tokenizer of transformers.
@@ -59,7 +67,13 @@ class Pretrained(Codec):
         if not getattr(self.inner, "chat_template", None):
             return super().chat(message)
         turns = [{"role": "user", "content": message}]
-        tokens = self._ids(self.inner.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        try:
+            written = self.inner.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+        except Exception as error:  # a template is a program, and can fail at anything
+            raise check.InputError(
+                "model", "have a chat template that works", detail=f"but this one fails: {first_sentence(error)}"
+            ) from None
+        tokens = self._ids(written)
         if not {self.mask, self.inner.unk_token_id}.isdisjoint(self._ids(message)):
             raise check.InputError("prompt", "be a message in tokens of the model, without its mask token")
         first = list(self.before)

@@ -14,18 +14,23 @@ one file is a model.
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from math import prod
+from typing import Any, NamedTuple, final
 
 from unmask import _check as check
 from unmask._atomic import replacing
+from unmask._files import check_file
+from unmask._memory import check_memory
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor
 from unmask.predict.base import Prediction
 
 _FORMAT = "unmask-transformer-2"
+_FLOATS = ("F16", "BF16", "F32", "F64")  # as safetensors has them
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 
 
+@final
 @dataclass(frozen=True)
 class Config:
     """Shape of a transformer.
@@ -33,9 +38,10 @@ class Config:
     Arguments:
         vocab: Number of tokens, without the mask.
         length: Longest sequence.
-        width, heads: Width of a state and its attention heads; `width` is a multiple of `2 · heads`.
+        width: Width of a state, a multiple of `2 · heads`.
         layers: Layers that mix all positions.
         readers: Layers after them, which run only where a prediction is wanted.
+        heads: Attention heads.
         hidden: Width of the feed-forward part of a layer.
         reader_hidden: The same of a reader, where width costs a sampler little.
     """
@@ -55,7 +61,22 @@ class Config:
         if self.width % (2 * self.heads):
             raise check.InputError("width", f"be a multiple of 2 x {self.heads} heads", found=f"{self.width}")
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers the weights of such a model are.
 
+        Example:
+            >>> Config(vocab=27, length=256).parameters
+            6146304
+        """
+        width = self.width
+        layer = width * (4 * width + 3 * self.hidden + 2)
+        reader = width * (2 * width + 3 * self.reader_hidden + 2)
+        outside = width * (2 * self.vocab + 1 + 2 * width + 2)
+        return self.layers * layer + self.readers * reader + outside
+
+
+@final
 class Feed(torch.nn.Module):
     """A gated feed-forward layer on a normalised input, added to it."""
 
@@ -70,6 +91,7 @@ class Feed(torch.nn.Module):
         return x + self.down(torch.nn.functional.silu(gate) * up)
 
 
+@final
 class Layer(torch.nn.Module):
     """Attention of all positions to all, then a feed-forward layer."""
 
@@ -87,6 +109,7 @@ class Layer(torch.nn.Module):
         return self.feed(x + self.out(_attend(query, key, value)))
 
 
+@final
 class Memory(NamedTuple):
     """What the layers make of a batch: states `(batch, length, width)`, keys and values `(batch, length, heads, …)`."""
 
@@ -98,6 +121,7 @@ class Memory(NamedTuple):
         return Memory(*(part.expand(batch, *part.shape[1:]) for part in self))
 
 
+@final
 class Rows(NamedTuple):
     """Positions at which a batch is read: flat indices, and where each stands in a table `(batch, breadth)`.
 
@@ -126,6 +150,7 @@ class Rows(NamedTuple):
         return Rows(flat, sequence * breadth + place, breadth)
 
 
+@final
 class Reader(torch.nn.Module):
     """Attention of some rows to a memory, then a feed-forward layer."""
 
@@ -145,6 +170,7 @@ class Reader(torch.nn.Module):
         return self.feed(x + self.out(mixed.flatten(0, 1)[rows.place]))
 
 
+@final
 class Transformer(torch.nn.Module):
     """Maps token ids `(batch, length)` to logits `(batch, length, vocab)`, in three stages: memory, readers, head."""
 
@@ -204,6 +230,7 @@ class Transformer(torch.nn.Module):
         return cos.to(x.dtype), sin.to(x.dtype)
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Reading(MaskPredictor):
     """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted."""
@@ -276,27 +303,66 @@ def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, A
 def load(path: str | os.PathLike[str]) -> tuple[Transformer, dict[str, Any]]:
     """Read what `save` wrote: the model in float32, in evaluation mode, and what is known about it.
 
+    What the file says of its shape is compared with the weights that it has before any memory is taken for them.
+    Whether the weights are numbers is not looked at, which would take as long as reading them: losses tell.
+
     Raises:
-        ValueError: if the file is not such a model, or is damaged.
+        InputError: if the file cannot be read, is not such a model, or is damaged.
     """
     from safetensors import SafetensorError, safe_open
 
+    check_file(path, "path")
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - not a dictionary
-    except SafetensorError as error:
+            config, about = _described(file.metadata() or {}, path)
+            names = list(file.keys())
+            slices = {name: file.get_slice(name) for name in names}
+            shapes = {name: tuple(each.get_shape()) for name, each in slices.items()}
+            _check_shapes(config, shapes, path)
+            if not all(each.get_dtype() in _FLOATS for each in slices.values()):
+                raise _incomplete(path, "some of its weights are no floating-point numbers")
+            weights = {name: file.get_tensor(name).float() for name in names}
+    except (SafetensorError, OSError) as error:
         raise check.InputError(
             "path", "name an intact safetensors file", detail=f"which {path} is not: {error}"
         ) from None
+    with torch.random.fork_rng(devices=[]):  # the weights drawn are replaced, and nobody asked for them
+        model = Transformer(config)
+    if {name: tuple(value.shape) for name, value in model.state_dict().items()} != shapes:
+        raise _incomplete(path, "its weights do not fit its shape")
+    model.load_state_dict(weights)
+    return model.eval(), about
+
+
+def _described(metadata: dict[str, str], path: str | os.PathLike[str]) -> tuple[Config, dict[str, Any]]:
+    """The shape of a model and what is known about it, from the texts in its file."""
     if metadata.get("format") != _FORMAT:
         raise check.InputError("path", "name a model saved by unmask", detail=f"which {path} is not")
-    with torch.random.fork_rng(devices=[]):  # the weights drawn are replaced, and nobody asked for them
-        model = Transformer(Config(**json.loads(metadata["config"])))
-    wrong = {name for name, value in model.state_dict().items() if weights.get(name, value[:0]).shape != value.shape}
-    if wrong or len(weights) != len(model.state_dict()):
-        raise check.InputError(
-            "path", "name a complete model", detail=f"but the weights in {path} do not fit its shape"
-        )
-    model.load_state_dict(weights)
-    return model.eval(), json.loads(metadata["about"])
+    found: dict[str, dict[str, Any]] = {}
+    for key in ("config", "about"):
+        try:
+            value: Any = json.loads(metadata[key])
+        except (KeyError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise _incomplete(path, f"its '{key}' is missing, or no JSON object")
+        found[key] = value
+    try:
+        return Config(**found["config"]), found["about"]
+    except TypeError:
+        raise _incomplete(path, "its 'config' has other fields") from None
+    except check.InputError as error:
+        raise _incomplete(path, f"its '{error.argument}' cannot be {error.found}") from None
+
+
+def _check_shapes(config: Config, shapes: dict[str, tuple[int, ...]], path: str | os.PathLike[str]) -> None:
+    """Refuse a shape that the weights of a file cannot have, before a model of that shape is made."""
+    count = 6 * (config.layers + config.readers) + 5
+    if len(shapes) != count or sum(map(prod, shapes.values())) != config.parameters:
+        raise _incomplete(path, "its weights do not fit its shape")
+    turns = 2 * 4 * config.length * (config.width // config.heads // 2)
+    check_memory(turns + 4 * config.parameters, "path")
+
+
+def _incomplete(path: str | os.PathLike[str], reason: str) -> check.InputError:
+    return check.InputError("path", "name a complete model", detail=f"which {path} is not: {reason}")

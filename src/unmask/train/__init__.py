@@ -2,12 +2,15 @@
 
     loop      a whole run: batches, rates, checkpoints, the log
     update    one update, and the same recorded once and replayed
+    home      the folder of a run: checkpoint, log, lock
+    memory    what a run needs of it, at the least
     masks     where the masked sets come from: uniform, or those that a schedule visits
 
 A run can be stopped at any time and goes on where it was.
 """
 
-from unmask.train.loop import Progress, Recipe, rate_share, train
+from unmask.train.home import Progress
+from unmask.train.loop import Recipe, rate_share, train
 from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
 
 __all__ = ["Masks", "MixedMasks", "Progress", "Recipe", "ScheduleMasks", "UniformMasks", "rate_share", "train"]

@@ -7,40 +7,39 @@ A step masks a random set of each sequence and predicts it; the loss of a sequen
 whose mean is the paper's objective per token. Where the sets come from is a matter of `unmask.train.masks`.
 
 Everything random in step `t` comes from `(seed, t, rank)`, so a run that resumes from a checkpoint repeats, bit for
-bit on a CPU, what an uninterrupted one does. Checkpoints are written to a temporary name, synced and renamed.
+bit on a CPU, what an uninterrupted one does: weights, optimisers, and the lines of its log (`unmask.train.home`).
 """
 
 import copy
-import csv
 import math
 import os
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 import numpy as np
 
 from unmask import _check as check
-from unmask._atomic import replacing
 from unmask._torch import Tensor, torch
 from unmask.models.text import Store
 from unmask.models.transformer import Config, Transformer
+from unmask.train.home import Home, Progress, State
 from unmask.train.masks import Masks, UniformMasks
+from unmask.train.memory import check_fit
 from unmask.train.muon import Muon
 from unmask.train.update import Batch, Learner, Plain, Recorded
 
 T = TypeVar("T")
 
-_COLUMNS = ("step", "loss", "rate", "seconds")  # of the log; seconds since the command was given
 _GLANCE = 5.0  # seconds after which whoever watches is told again, however slow the updates
 _KEPT = 60.0  # seconds after which a checkpoint is due
 
 
+@final
 @dataclass(frozen=True)
 class Recipe:
     """How to train.
@@ -78,17 +77,7 @@ class Recipe:
         if check.real("average", self.average, least=0.0) >= 1:
             raise check.InputError("average", "be below 1", found=f"{self.average:g}")
         check.real("clip", self.clip, above=0.0)
-        check.integer("seed", self.seed, least=0)
-
-
-@dataclass
-class Progress:
-    """Where a run stands: what `train` returns and what its callback sees."""
-
-    step: int
-    loss: float
-    rate: float
-    seconds: float
+        check.seed("seed", self.seed)
 
 
 def train(
@@ -126,82 +115,93 @@ def train(
         The averaged model and where the run stands.
 
     Raises:
-        InputError: if the loss is not a number; the last checkpoint is kept.
+        InputError: if the run cannot fit into memory, another process trains in the folder, or it holds another run;
+            or if the loss is not a number: the last checkpoint is kept.
     """
     masks = masks or UniformMasks()
     check.integer("every", every, least=1)
     world, rank = _world()
-    share = recipe.batch // world
-    if share * world != recipe.batch:
+    if recipe.batch % world:
         raise check.InputError("batch", f"be a multiple of the {world} processes", found=f"{recipe.batch}")
     device = torch.device(device)
+    if weights is not None and weights.config != config:
+        raise check.InputError("weights", f"have the shape {config}", found=f"{weights.config}")
+    check_fit(config, recipe.batch, muon=recipe.muon is not None, device=device, processes=world)
+    identity = {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}
+    home = Home(None if folder is None else Path(folder), identity, rank)
+    with home.held():
+        state = _fresh(config, recipe, weights, device)
+        start, logged = home.restore(state)
+        # Several processes exchange gradients in the midst of an update, which is not recorded.
+        recorded = compile_model and device.type == "cuda" and world == 1
+        _prepare(state.optimisers, recorded, device)
+        learner = Learner(_runner(state.model, world, compile_model), state.optimisers, recipe.clip, state.total)
+        update = Recorded(learner) if recorded else Plain(learner)
+
+        def made(step: int) -> Batch:
+            rng = np.random.default_rng([recipe.seed, step, rank])
+            tokens = store.random_windows(config.length, recipe.batch // world, rng=rng)
+            return Batch.of(tokens, masks.draw(recipe.batch // world, config.length, rng=rng), config.vocab)
+
+        began = seen = kept = time.monotonic()
+        progress = Progress(start, math.nan, 0.0, 0.0)
+        state.model.train()
+        with _stream(device, recorded):
+            for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
+                share = rate_share(recipe, step)
+                learner.set_rate(share)
+                update(batch)
+                _follow(state.average, state.model, min(recipe.average, (step + 1) / (step + 10)))
+                done = step + 1
+                last = done == recipe.steps
+                now = time.monotonic()
+                # Several processes must ask one another, which takes time itself.
+                asked = (minutes is not None or stop is not None) and (world == 1 or done % 50 == 0)
+                late = minutes is not None and now - began > 60 * minutes
+                over = asked and _agreed(late or (stop is not None and stop()), device)
+                # A stop is no reason for a line: the log is that of a run without one.
+                due = done % every == 0 or last
+                if due or over or now - seen > _GLANCE:
+                    mean = float(state.total) / (done - logged)
+                    progress = Progress(done, mean, share * recipe.rate, time.monotonic() - began)
+                    if (due or over) and not math.isfinite(mean):
+                        raise _broken(f"The loss is not a number at step {done}")
+                    if due:
+                        logged = done
+                        state.total.zero_()
+                        home.log(progress)
+                    watch(progress)
+                    seen = now
+                if done % (10 * every) == 0 or last or over or now - kept > _KEPT:
+                    kept = now
+                    # The loss is that of the weights before the update, which may have broken them.
+                    if not all(bool(torch.isfinite(parameter).all()) for parameter in state.model.parameters()):
+                        raise _broken(f"The weights are not numbers after step {done}")
+                    home.checkpoint(done, logged, state)
+                if over:
+                    break
+        return state.average.eval(), progress
+
+
+def _fresh(config: Config, recipe: Recipe, weights: Transformer | None, device: torch.device) -> State:
+    """What a run begins with."""
     with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
         torch.default_generator.manual_seed(recipe.seed)
         model = Transformer(config).to(device)
     if weights is not None:
-        if weights.config != config:
-            raise check.InputError("weights", f"have the shape {config}", found=f"{weights.config}")
         model.load_state_dict(weights.state_dict())
-    average = copy.deepcopy(model)
-    # Several processes exchange gradients in the midst of an update, which is not recorded.
-    recorded = compile_model and device.type == "cuda" and world == 1
-    optimisers = _optimisers(model, recipe)
-    home = _Home.of(folder, {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}, rank)
-    start = home.restore(model, average, optimisers, device)
-    _prepare(optimisers, recorded, device)
+    return State(model, copy.deepcopy(model), _optimisers(model, recipe), torch.zeros((), device=device))
+
+
+def _runner(model: Transformer, world: int, compiled: bool) -> Any:
+    """The model, or what runs it: compiled, or one of several processes."""
     runner: Any = model
     if world > 1:
+        device = next(model.parameters()).device
         runner = torch.nn.parallel.DistributedDataParallel(
             model, device_ids=None if device.index is None else [device.index]
         )
-    if compile_model:
-        runner = torch.compile(runner)
-    learner = Learner(runner, optimisers, recipe.clip, torch.zeros((), device=device))
-    update = Recorded(learner) if recorded else Plain(learner)
-    began = seen = kept = time.monotonic()
-    progress = Progress(start, math.nan, 0.0, 0.0)
-    model.train()
-
-    def made(step: int) -> Batch:
-        rng = np.random.default_rng([recipe.seed, step, rank])
-        tokens = store.random_windows(config.length, share, rng=rng)
-        return Batch.of(tokens, masks.draw(share, config.length, rng=rng), config.vocab)
-
-    with _stream(device, recorded):
-        for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
-            share_of_peak = rate_share(recipe, step)
-            learner.set_rate(share_of_peak)
-            update(batch)
-            _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
-            done = step + 1
-            last = done == recipe.steps
-            now = time.monotonic()
-            # Several processes must ask one another, which takes time itself.
-            asked = (minutes is not None or stop is not None) and (world == 1 or done % 50 == 0)
-            late = minutes is not None and now - began > 60 * minutes
-            over = asked and _agreed(late or (stop is not None and stop()), device)
-            if done % every == 0 or last or over:
-                mean = float(learner.total) / max(done - progress.step, 1)
-                progress = Progress(done, mean, share_of_peak * recipe.rate, time.monotonic() - began)
-                if not math.isfinite(mean):
-                    raise _broken(f"The loss is not a number at step {done}")
-                learner.total.zero_()
-                home.log(progress)
-                watch(progress)
-                seen = now
-            elif now - seen > _GLANCE:
-                mean = float(learner.total) / (done - progress.step)
-                watch(Progress(done, mean, share_of_peak * recipe.rate, now - began))
-                seen = now
-            if done % (10 * every) == 0 or last or over or now - kept > _KEPT:
-                kept = now
-                # The loss is that of the weights before the update, which may have broken them.
-                if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
-                    raise _broken(f"The weights are not numbers after step {done}")
-                home.checkpoint(done, model, average, optimisers)
-            if over:
-                break
-    return average.eval(), progress
+    return torch.compile(runner) if compiled else runner
 
 
 def _broken(what: str) -> check.InputError:
@@ -247,7 +247,7 @@ def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimize
     return optimisers
 
 
-def _prepare(optimisers: list[torch.optim.Optimizer], recorded: bool, device: torch.device) -> None:
+def _prepare(optimisers: Sequence[torch.optim.Optimizer], recorded: bool, device: torch.device) -> None:
     """Rates as tensors if updates are to be recorded, since a graph would keep a number for ever.
 
     To be called after a checkpoint is restored, which may come from a run of the other kind.
@@ -295,87 +295,3 @@ def _agreed(over: bool, device: torch.device) -> bool:
     flag = torch.tensor(over, device=device)
     torch.distributed.broadcast(flag, 0)
     return bool(flag)
-
-
-@dataclass(frozen=True, eq=False)
-class _Home:
-    """The folder of a run; process 0 writes it, all read it."""
-
-    folder: Path | None
-    identity: dict[str, Any]
-    rank: int
-
-    @classmethod
-    def of(cls, folder: str | os.PathLike[str] | None, identity: dict[str, Any], rank: int) -> "_Home":
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        return cls(None if folder is None else Path(folder), identity, rank)
-
-    def restore(
-        self, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer], device: torch.device
-    ) -> int:
-        path = None if self.folder is None else self.folder / "checkpoint.pt"
-        if path is None or not path.exists():
-            return 0
-        try:
-            saved = torch.load(path, map_location=device, weights_only=True)
-        except Exception:  # a damaged file can end in anything
-            raise check.InputError(
-                "", f"The checkpoint {path} is damaged", remedy="Remove it to begin the run again."
-            ) from None
-        if saved["identity"] != self.identity:
-            raise check.InputError(
-                "folder",
-                "be empty or hold the same run",
-                detail=f"but {self.folder} holds another",
-                remedy="Choose another folder, or remove its checkpoint.pt.",
-            )
-        model.load_state_dict(saved["model"])
-        average.load_state_dict(saved["average"])
-        for optimiser, state in zip(optimisers, saved["optimisers"], strict=True):
-            optimiser.load_state_dict(state)
-        if self.rank == 0:
-            self._cut_log(int(saved["step"]))
-        return int(saved["step"])
-
-    def checkpoint(
-        self, step: int, model: Transformer, average: Transformer, optimisers: list[torch.optim.Optimizer]
-    ) -> None:
-        if self.folder is None or self.rank:
-            return
-        # One fixed name: a run that is killed again and again leaves one half-written file, not many.
-        temporary = self.folder / ".checkpoint.pt"
-        with temporary.open("wb") as file:
-            torch.save(
-                {
-                    "identity": self.identity,
-                    "step": step,
-                    "model": model.state_dict(),
-                    "average": average.state_dict(),
-                    "optimisers": [optimiser.state_dict() for optimiser in optimisers],
-                },
-                file,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.folder / "checkpoint.pt")
-
-    def _cut_log(self, step: int) -> None:
-        """Drop what was logged after the checkpoint, which will be logged again, and a line cut short by a kill."""
-        assert self.folder is not None
-        path = self.folder / "log.csv"
-        lines = path.read_text().splitlines() if path.exists() else []
-        kept = [line for line in lines if re.fullmatch(r"\d+(,[^,]+){3}", line) and int(line.split(",")[0]) <= step]
-        with replacing(path) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in [",".join(_COLUMNS), *kept]))
-
-    def log(self, progress: Progress) -> None:
-        if self.folder is None or self.rank:
-            return
-        path = self.folder / "log.csv"
-        new = not path.exists()
-        with path.open("a", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            if new:
-                writer.writerow(_COLUMNS)
-            writer.writerow([progress.step, f"{progress.loss:.6f}", f"{progress.rate:.3e}", f"{progress.seconds:.1f}"])

@@ -1,20 +1,28 @@
 """The words for an alphabet and for masks, and the process that a run has to itself."""
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from unmask import _check as check
-from unmask import order, size
+from unmask import models, order, size
+from unmask._atomic import locked, replacing
+from unmask._files import read_text
 from unmask._torch import torch
 from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
+from unmask.models.transformer import Config
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.train.home import CHECKPOINT
+from unmask.train.memory import check_fit
 
 MASKS = ("uniform", "comb")
+_ABOUT = "about.json"
 
 
 def alphabet_named(word: str, text: str) -> Codec:
@@ -73,3 +81,48 @@ def interrupted() -> Iterator[Callable[[], bool]]:
         yield pressed.is_set
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+def check_memory(config: Config, batch: int, device: torch.device) -> None:
+    """Refuse, before the folder is made, a model or batch for which there is no memory."""
+    try:
+        check_fit(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1")))
+    except check.InputError as error:
+        asked = {"readers": "layers", "hidden": "width", "reader_hidden": "width", "vocab": "alphabet"}
+        raise error.about(asked.get(error.argument, error.argument)) from None
+
+
+def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
+    """Note what the run is about, or make sure that the folder holds a run on the same text.
+
+    Raises:
+        InputError: if the folder holds another run, or a model without the run it came from.
+    """
+    if rank:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _ABOUT
+    with locked(path, "output", "claimed", wait=True):
+        if path.exists():
+            _compare(path, about)
+        elif (folder / models.FILE).exists() or (folder / CHECKPOINT).exists():
+            raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
+        else:
+            with replacing(path) as temporary:
+                temporary.write_text(json.dumps(about), encoding="utf-8")
+
+
+def _compare(path: Path, about: dict[str, Any]) -> None:
+    """Make sure that what a folder says of its run is what is said of this one."""
+    try:
+        kept = json.loads(read_text(path, "output"))
+    except (json.JSONDecodeError, RecursionError):
+        remedy = "Remove the folder, or choose another."
+        raise check.InputError("", f"The file '{path}' is damaged", remedy=remedy) from None
+    if kept != about:
+        raise check.InputError(
+            "output",
+            "be empty or hold the same run",
+            detail=f"but '{path.parent}' holds one on another text or alphabet",
+            remedy="Choose another folder.",
+        )

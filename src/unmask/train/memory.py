@@ -1,0 +1,60 @@
+"""What a run needs of memory, at the least, so that one that cannot fit is refused before anything is made.
+
+Weights, their moving average and the state of the optimiser are there throughout: 16 bytes for each parameter with
+AdamW, 12 with Muon. On top come what the layers keep for the gradients, and later the gradients. Kept are, in numbers
+of two bytes on a GPU and of four elsewhere, about 8 states of the width and 4 of the hidden width for each token and
+layer; for each reader as much for the tokens that are masked, about half of them, and two states for every token; and
+the logits twice. What else a program needs is left out, so that the sum is a lower bound, if a rough one.
+"""
+
+from unmask._memory import check_memory
+from unmask._torch import torch
+from unmask.models.transformer import Config
+
+# What is usual: the argument that is furthest above it is the one to change.
+_USUAL = {
+    "batch": 64, "length": 256, "width": 256, "layers": 4, "readers": 4, "hidden": 512, "reader_hidden": 928,
+    "vocab": 1024,
+}  # fmt: skip
+
+
+def bytes_needed(config: Config, batch: int, *, muon: bool = False, cuda: bool = False) -> int:
+    """A lower bound for the memory that training takes, in bytes.
+
+    Arguments:
+        config: Shape of the model.
+        batch: Sequences per update in one process.
+        muon: Whether Muon trains the matrices inside the layers.
+        cuda: Whether that is on a GPU.
+    """
+    tokens = batch * config.length
+    masked = tokens // 2
+    states = 8 * config.width
+    kept = config.layers * tokens * (states + 4 * config.hidden)
+    kept += config.readers * (tokens * 2 * config.width + masked * (states + 4 * config.reader_hidden))
+    logits = 2 * 4 * masked * config.vocab
+    activations = (2 if cuda else 4) * kept + logits
+    parameters = config.parameters
+    return (12 if muon else 16) * parameters + max(activations, 4 * parameters)
+
+
+def check_fit(
+    config: Config, batch: int, *, muon: bool = False, device: str | torch.device = "cpu", processes: int = 1
+) -> None:
+    """Refuse a run that cannot fit into the memory of the machine, or of its GPU.
+
+    Arguments:
+        config: Shape of the model.
+        batch: Sequences per update, over all processes.
+        muon: Whether Muon trains the matrices inside the layers.
+        device: Where the run is to be.
+        processes: How many processes share the batch.
+
+    Raises:
+        InputError: if it needs more than there is; it is about the argument that is furthest above what is usual.
+    """
+    place = torch.device(device)
+    needed = bytes_needed(config, -(-batch // processes), muon=muon, cuda=place.type == "cuda")
+    given = {"batch": batch // processes, **{name: getattr(config, name) for name in _USUAL if name != "batch"}}
+    largest = max(_USUAL, key=lambda name: given[name] * 1000 // _USUAL[name])
+    check_memory(needed, largest, "Take a smaller one.", device=place)

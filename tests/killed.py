@@ -1,0 +1,107 @@
+"""A run that is killed again and again, for test_train: prints in what it differs from an uninterrupted one.
+
+    python killed.py FOLDER SEED
+
+This process never runs torch itself, so that it can be copied (`fork`) for each attempt instead of being started anew.
+An attempt dies at a random call of those functions between which something could be lost, before or after it.
+"""
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import torch
+
+from unmask.models import transformer as nn
+from unmask.models.text import Alphabet, Store
+from unmask.train import Recipe, loop, train
+from unmask.train.home import Home
+from unmask.train.update import Learner
+
+CONFIG = nn.Config(vocab=3, length=12, width=16, layers=1, readers=1, heads=2, hidden=16, reader_hidden=16)
+RECIPE = Recipe(steps=30, batch=4, rate=3e-3, muon=5e-3, warmup=5)
+EVERY = 7
+
+
+def attempt(folder: Path, rng: random.Random | None) -> int:
+    """Train in a copy of this process; minus the number of the signal that ended it, or zero."""
+    fatal, before = (rng.randrange(1, 50), rng.random() < 0.5) if rng else (None, False)
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    calls = 0
+
+    def deadly(function):
+        def called(*values, **options):
+            nonlocal calls
+            calls += 1
+            mine = calls
+            if mine == fatal and before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = function(*values, **options)
+            if mine == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return called
+
+    loop._KEPT = 0.02
+    for place, name in (
+        (Learner, "learn"),
+        (Home, "log"),
+        (Home, "checkpoint"),
+        (torch, "save"),
+        (os, "fsync"),
+        (os, "rename"),
+        (os, "replace"),
+    ):
+        setattr(place, name, deadly(getattr(place, name)))
+    try:
+        model, _ = train(CONFIG, Store.of("ab ba " * 500, Alphabet("ab ")), RECIPE, folder=folder, every=EVERY)
+        torch.save(model.state_dict(), folder / "result.pt")
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error))
+        os._exit(1)
+
+
+def same(one, other) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other
+
+
+def main() -> None:
+    folder, rng = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
+    torch.set_num_threads(1)
+    assert attempt(folder / "whole", None) == 0
+    kills = 0
+    while (code := attempt(folder / "killed", rng if kills < 12 else None)) != 0:
+        assert code == -signal.SIGKILL, code
+        kills += 1
+    # Nothing of torch runs before this point.
+    for name in ("result.pt", "checkpoint.pt"):
+        one, other = (torch.load(folder / run / name, weights_only=True) for run in ("whole", "killed"))
+        for key in one:
+            if not same(one[key], other[key]):
+                print(f"{name}: {key} differs")
+    lines = [
+        [line.rsplit(",", 1)[0] for line in (folder / run / "log.csv").read_text().splitlines()]
+        for run in ("whole", "killed")
+    ]
+    if lines[0] != lines[1]:
+        print(f"log: {lines}")
+    left = sorted(path.name for path in (folder / "killed").iterdir())
+    if left != ["checkpoint.pt", "log.csv", "result.pt"]:
+        print(f"left: {left}")
+    print(f"{kills} kills")
+
+
+if __name__ == "__main__":
+    main()
