@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from unmask import _check as check
 from unmask import order
+from unmask._atomic import locked
 from unmask.calibrate import Calibration
 from unmask.cli import options
 from unmask.cli.output import progress
@@ -178,7 +179,11 @@ def _kept(output: Path, model: "Model", tokens: "Tensor", seed: int) -> Calibrat
 
 
 def _saved(output: Path, found: Calibration) -> Calibration:
-    found.save(output)
+    """Keep what is known, with what another process has found out meanwhile."""
+    with locked(output, "output", "written", wait=True):
+        if output.exists():
+            found = found.merged(Calibration.load(output))
+        found.save(output)
     return found
 
 

@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from unmask import _check as check
+from unmask._memory import check_memory
 from unmask.cli import options
 from unmask.cli.group import wants_json
 from unmask.cli.output import progress, terminal
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.sample import Trace
 
 _STEPS = 16
+_BYTES = 64  # of a token in the record of a run, at the least
 _COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
 
 
@@ -104,11 +106,13 @@ def generate(
     chosen = None if schedule is None else read_schedule(schedule)
 
     from unmask.models.generation import start_of
+    from unmask.models.text import printable
     from unmask.sample import Sampler, draw_for
 
     engine = workers.on(source.place)
     model = source.load()
     start, first = start_of(model, prompt, length, chat=chat)
+    check_memory(count * start.shape[1] * _BYTES, "count", "Take fewer.")
     masked = int((start == model.predictor.mask).sum())
     if chosen is None:
         if prompt is None:  # else there may be less to fill than a comb has segments, which is no mistake
@@ -164,7 +168,8 @@ def generate(
     }
     noun = "evaluation" if evaluations.mean() == 1 else "evaluations"
     note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} {noun} each, {seconds:.1f} s"
-    between = [line for text in texts if output is None for line in ("", text)][1:]
+    safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
+    between = [line for text in texts if output is None for line in ("", safe(text))][1:]
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
 
 

@@ -142,24 +142,33 @@ class Group(click.Group):
             return super().shell_complete(ctx, incomplete)
         return [CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)]
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:  # click would end with 1
+            _forget_the_reader()
+            return 0
+        return code
+
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         kwargs = {"prog_name": "unmask", **kwargs, "standalone_mode": False}
         if sys.stdout is None:  # closed by whoever started us: what is printed has nowhere to go
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
         try:
             code = super().main(*args, **kwargs)
-            sys.stdout.flush()
         except click.ClickException as error:
             _complain(error.format_message())
             sys.exit(2)
         except click.Abort as stopped:
             click.echo(str(stopped) or "Stopped.", err=True)
             sys.exit(130)
-        except BrokenPipeError:
-            # The reader has what it wanted. What is left in the buffer must not fail once more at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _forget_the_reader() -> None:
+    """The reader has what it wanted: what is left in the buffer must not fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str) -> None:

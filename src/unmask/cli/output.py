@@ -21,7 +21,14 @@ def terminal(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     if reconfigure := getattr(stream, "reconfigure", None):
         reconfigure(errors="replace")
-    return Console(stderr=stderr, highlight=False)
+    return _Quiet(stderr=stderr, highlight=False)
+
+
+class _Quiet(Console):
+    """A console that leaves it to the command what happens when its reader goes away; rich would end with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class _Steady(Progress):

@@ -9,6 +9,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask import evaluate, gauge, size
+from unmask._memory import check_memory
 from unmask.cli import options
 from unmask.cli.output import progress, terminal
 from unmask.cli.report import Column, Report, facts, grid, plain, title, words
@@ -20,6 +21,7 @@ from unmask.words.schedules import size_family
 from unmask.words.sentences import abbreviated, counted, dependence, error, fewest, nats, number, promised
 from unmask.words.targets import compared, fewest_on, guarantees
 
+_BYTES = 100  # of a token while its schedule is computed, at the least
 _OWN = "minimax"  # the size that --gauge makes; it has no meaning without the file
 
 
@@ -133,6 +135,7 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
         values = read_gauge(measure, length=length)
         length = values.values.size + 1
         schedule = size.Minimax(steps, values)
+    check_memory(length * _BYTES, "length", "Take a smaller one.")
     with terminal(stderr=True).status("Computing the law of the sizes"):
         sizes = schedule.draw(length, rng=np.random.default_rng(seed))[0]
         means = schedule.mean_sizes(length)

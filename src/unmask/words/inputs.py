@@ -6,6 +6,7 @@ from pathlib import Path
 from string import ascii_lowercase
 
 from unmask import _check as check
+from unmask import _files
 from unmask.calibrate import Calibration
 from unmask.schedule import Schedule
 
@@ -15,12 +16,7 @@ _OTHER_MODEL = "Give the {model} that was measured, or run `unmask calibrate` fo
 
 def read_text(path: Path) -> str:
     """The text of a file."""
-    try:
-        return path.read_bytes().decode()
-    except OSError as error:
-        raise unreadable("text", path, error) from None
-    except UnicodeDecodeError:
-        raise check.InputError("text", "be a file of UTF-8 text", detail=f"which '{path}' is not") from None
+    return _files.read_text(path, "text", most=_files.TEXT)
 
 
 def plainer(characters: str, path: Path) -> str:
@@ -28,12 +24,6 @@ def plainer(characters: str, path: Path) -> str:
     if set(characters) != {*ascii_lowercase, " "}:
         return ""
     return f"This makes it fit: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
-
-
-def unreadable(argument: str, path: Path, error: OSError) -> check.InputError:
-    """The sentence for a file that the system does not let us read."""
-    reason = (error.strerror or "it failed").lower()
-    return check.InputError(argument, "name a file to read", found=f"'{path}': {reason}")
 
 
 def read_calibration(path: Path) -> Calibration:
@@ -51,8 +41,6 @@ def read_calibration(path: Path) -> Calibration:
                 remedy="A calibration is what `unmask calibrate` writes, not what `unmask advise` saves.",
             ) from None
         raise
-    except OSError as error:
-        raise unreadable("calibration", path, error) from None
 
 
 def shipped_calibration() -> Calibration | None:
@@ -88,8 +76,6 @@ def read_schedule(path: Path) -> Schedule:
     try:
         with check.renamed("path", "schedule"):
             return Schedule.load(path)
-    except OSError as error:
-        raise unreadable("schedule", path, error) from None
     except check.InputError as error:
         if _loads(Calibration, path):
             command = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05 --save schedule.json"
@@ -107,6 +93,6 @@ def _loads(kind: type[Calibration] | type[Schedule], path: Path) -> bool:
     """Whether the file holds one of those."""
     try:
         kind.load(path)
-    except (check.InputError, OSError):
+    except check.InputError:
         return False
     return True

@@ -4,14 +4,13 @@ import csv
 import importlib.util
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from unmask import _check as check
-from unmask._atomic import replacing
+from unmask._atomic import replacing, workplace
 
 Row = dict[str, Any]
 
@@ -43,18 +42,19 @@ def staged(folder: Path) -> Iterator[Path]:
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        stage = tempfile.TemporaryDirectory(prefix=".unmask-", dir=folder)
-    except FileExistsError:
+        os.listdir(folder)
+    except (FileExistsError, NotADirectoryError):
         raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
         raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
     complete = False
     try:
-        with stage as name:
-            yield Path(name)
-            for file in sorted(Path(name).iterdir()):
-                os.replace(file, folder / file.name)
+        with workplace(folder) as stage:
+            yield stage
+            for file in sorted(stage.iterdir()):
+                if not file.name.startswith("."):
+                    os.replace(file, folder / file.name)
         complete = True
     finally:
         for place in [] if complete else missing:
