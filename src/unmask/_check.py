@@ -382,6 +382,31 @@ def renamed(theirs: str, mine: str) -> Generator[None]:
 
 
 @contextmanager
+def blamed(argument: str, must: str, thing: str, *, parts: bool = True) -> Generator[None]:
+    """Let whatever is wrong inside something be a mistake of the argument that named it.
+
+    Arguments:
+        argument: The argument.
+        must: What the thing must be.
+        thing: What was named.
+        parts: Whether single arguments that a sentence speaks of are parts of the thing, as in a file.
+
+    Example:
+        >>> with blamed("model", "be usable", "a.safetensors"):
+        ...     raise InputError("", "Weights are not numbers")
+        Traceback (most recent call last):
+        unmask._check.InputError: Argument 'model' must be usable, and 'a.safetensors' is not: Weights are not numbers.
+    """
+    try:
+        yield
+    except InputError as error:
+        if error.argument == argument or (error.argument and not parts):
+            raise
+        reason = str(error).removesuffix(".")
+        raise InputError(argument, must, detail=f"and {shown(thing)} is not: {reason}") from None
+
+
+@contextmanager
 def within(argument: str, word: str) -> Generator[None]:
     """Let a mistake in a part of a word, such as the number of `threshold:2`, be one of the argument that holds it.
 

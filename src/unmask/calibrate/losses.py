@@ -200,7 +200,9 @@ class Curved(Losses):
         """The fitted means, and where the stretches begin and end over which they are the same."""
         optimize: Any = import_module("scipy.optimize")  # it has no types, and takes long to load
         weight = self._precision
-        fit = optimize.isotonic_regression(self.mean, weights=weight / weight.max(), increasing=False)
+        fit = optimize.isotonic_regression(
+            self.mean, weights=np.maximum(weight / weight.max(), 1e-300), increasing=False
+        )
         return fit.x, fit.blocks
 
     @property

@@ -127,4 +127,5 @@ def _of(source: Source, text: Path | None, count: int | None, length: int | None
     wanted = measuring.wanted_orders(measuring.ORDERS, model.length)
     from unmask.calibrate.series import blank
 
-    return measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)
+    with check.blamed("model", "be usable", source.name, parts=False):
+        return measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)

@@ -94,7 +94,7 @@ def calibrate(
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
     try:
-        with working(engine):
+        with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = measured(
                 model, wanted, tokens, kept, seed=seed, points=points, engine=engine, save=partial(_saved, output)
             )

@@ -112,7 +112,7 @@ def evaluate(
     for name in rules or []:
         schedules += table([RULES[name].order], [RULES[name].size], steps or [], model.length, known)
     tokens = windows(model, text, count)
-    with working(engine):
+    with check.blamed("model", "be usable", source.name, parts=False), working(engine):
         found = _measure(model, schedules, tokens, seed, not no_reference, engine)
     rows = [_row(named, cost, known, model.length) for named, cost in zip(schedules, found.costs, strict=True)]
     if output is not None:

@@ -126,7 +126,7 @@ def generate(
     begin = time.perf_counter()
     sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p))
     traces: list[Trace] = []
-    with ExitStack() as stack:
+    with check.blamed("model", "be usable", source.name, parts=False), ExitStack() as stack:
         screen = terminal()
         look = None
         if watch and not wants_json() and screen.is_terminal:

@@ -159,6 +159,10 @@ class Group(click.Group):
             code = super().main(*args, **kwargs)
         except click.ClickException as error:
             _complain(error.format_message())
+            try:
+                sys.stdout.flush()
+            except OSError:  # it is the output that cannot be written
+                _forget_the_reader()
             sys.exit(2)
         except click.Abort as stopped:
             click.echo(str(stopped) or "Stopped.", err=True)

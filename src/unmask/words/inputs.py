@@ -29,7 +29,7 @@ def plainer(characters: str, path: Path) -> str:
 def read_calibration(path: Path) -> Calibration:
     """A calibration, of whatever model."""
     try:
-        with check.renamed("path", "calibration"):
+        with check.blamed("calibration", "be a calibration", str(path)), check.renamed("path", "calibration"):
             return Calibration.load(path)
     except check.InputError as error:
         if _loads(Schedule, path):
@@ -74,7 +74,7 @@ def check_calibration(
 def read_schedule(path: Path) -> Schedule:
     """A schedule saved by `unmask advise --save` or `Schedule.save`."""
     try:
-        with check.renamed("path", "schedule"):
+        with check.blamed("schedule", "be a schedule", str(path)), check.renamed("path", "schedule"):
             return Schedule.load(path)
     except check.InputError as error:
         if _loads(Calibration, path):

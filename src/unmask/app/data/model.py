@@ -80,8 +80,6 @@ def read(path: str) -> Calibration:
     except check.InputError as error:
         # An uploaded file lies under a name that its owner has never seen.
         parts = {name: getattr(error, name).replace(path, file.name) for name in ("must", "found", "detail", "remedy")}
-        if not error.argument:  # then it is the whole statement
-            parts |= {"must": "be a calibration", "detail": f"and is refused: {parts['must']}"}
         raise error.changed(argument="file", **parts) from None
 
 
