@@ -114,7 +114,7 @@ def test_the_traceback_is_there_when_asked_for():
 
 
 def test_numbers_beyond_all_memory_are_refused():
-    assert "too large" in complaint(f"plan --length {10**14} --steps 2 --size tc")
+    assert "--length must fit into memory" in complaint(f"plan --length {10**14} --steps 2 --size tc")
     assert complaint(f"plan --length {10**30} --steps 2 --size tc")
 
 

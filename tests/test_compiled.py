@@ -49,7 +49,7 @@ def test_numba_and_scipy_are_imported_when_they_are_needed():
         import sys
         import unmask.bounds, unmask.evaluate.exact, unmask.schedule, unmask.size
         unmask.size.Even(3).overhang(8)
-        print([name for name in ("numba", "scipy", "torch", "unmask.distribution") if name in sys.modules])
+        print([name for name in ("numba", "scipy", "torch", "galois") if name in sys.modules])
         unmask.size.TC(3).draw(8, rng=0)
         print("numba" in sys.modules)
         """

@@ -216,19 +216,17 @@ def test_missing_extras_are_named(monkeypatch, place, tmp_path):
 def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     line = ("generate --model", place / "m.safetensors")
     chain = "expect --distribution markov --length 8 --alphabet 2 --stay 0.9 --size even --steps 2"
-    assert complaint(*line, "--engine rai") == "Argument 'engine' must be a known name, not 'rai'. Did you mean 'ray'?"
-    assert complaint(*line, "--workers 2") == "Argument 'workers' goes with --engine ray. Give both or neither."
-    assert complaint(chain, "--address auto") == "Argument 'address' goes with --engine ray. Give both or neither."
+    assert complaint(*line, "--engine rai") == "--engine: no such engine 'rai'. Did you mean 'ray'?"
+    assert complaint(*line, "--workers 2") == "--workers must go with the --engine ray. Give both or neither."
+    assert complaint(chain, "--address auto") == "--address must go with the --engine ray. Give both or neither."
     assert complaint(*line, "--engine ray --watch") == (
-        "With --engine ray there is nothing to watch. Leave out --watch."
+        "With the --engine ray there is nothing to watch. Leave out --watch."
     )
-    assert complaint(*line, "--output", tmp_path / "x.csv") == (
-        "Argument 'output' must end in .jsonl or .parquet, not 'x.csv'."
-    )
+    assert complaint(*line, "--output", tmp_path / "x.csv") == ("--output must end in .jsonl or .parquet, not 'x.csv'.")
     assert complaint(chain, "--output", tmp_path / "none" / "x.csv").startswith(
-        "Argument 'output' must be in a folder that exists"
+        "--output must be in a folder that exists"
     )
-    with pytest.raises(ValueError, match=r"every worker has a GPU of its own\. Take --device cuda, not cuda:1"):
+    with pytest.raises(ValueError, match=r"whose every worker has a GPU of its own, not 'cuda:1'"):
         Workers("ray", None, None).on("cuda:1")
 
 
@@ -274,7 +272,7 @@ def test_parquet_holds_what_json_lines_hold(place, tmp_path):
     with pytest.raises(Exception, match="object"):
         write_rows([{"a": object()}], tmp_path / "bad.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl", "texts.parquet"]
-    with pytest.raises(ValueError, match=r"Argument 'output' must end in .csv or .jsonl, not 'rows.json'"):
+    with pytest.raises(ValueError, match=r"--output must end in .csv or .jsonl, not 'rows.json'"):
         check_rows(tmp_path / "rows.json", (".csv", ".jsonl"))
 
 

@@ -230,7 +230,7 @@ def test_generate_fills_a_prompt_of_words(place):
     longer = answer("generate", *name, "--prompt", "the cat", "--length 9 --steps 3 --count 2")
     assert all(text.startswith("the cat") for text in longer["texts"])
     assert answer("generate", *name, "--count 1")["length"] == tiny.LENGTH
-    assert "'length' must be at most 18" in complaint("generate", *name, "--length 19")
+    assert "--length must be at most 18" in complaint("generate", *name, "--length 19")
     assert "must have something to fill" in complaint("generate", *name, "--prompt", "the cat")
     assert "chat template" in complaint("generate", *name, "--chat --prompt", "cat")
 
@@ -334,7 +334,7 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")
     assert chat["length"] == 8
     assert all(row[:3] == [-1] * 3 and min(row[3:]) >= 0 for row in chat["revealed"])
-    assert "at most 17, not 18: so many tokens are left" in complaint(
+    assert "at most 17, not 18. So many tokens are left" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
 

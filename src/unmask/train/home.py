@@ -45,7 +45,7 @@ class Progress:
 
 @final
 @dataclass(frozen=True, eq=False)
-class State:
+class Snapshot:
     """What an update changes, and a checkpoint keeps.
 
     Attributes:
@@ -96,7 +96,7 @@ class Home:
         with locked(self.folder, "folder", "trained"):
             yield
 
-    def restore(self, state: State) -> tuple[int, int]:
+    def restore(self, state: Snapshot) -> tuple[int, int]:
         """Bring the state to where the checkpoint is, if there is one.
 
         Returns:
@@ -134,7 +134,7 @@ class Home:
         self._cut_log(step)
         return step, logged
 
-    def checkpoint(self, step: int, logged: int, state: State) -> None:
+    def checkpoint(self, step: int, logged: int, state: Snapshot) -> None:
         """Keep the state after `step` updates."""
         if self.folder is None or self.rank:
             return

@@ -27,7 +27,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.models.text import Store
 from unmask.models.transformer import Config, Transformer
-from unmask.train.home import Home, Progress, State
+from unmask.train.home import Home, Progress, Snapshot
 from unmask.train.masks import Masks, UniformMasks
 from unmask.train.memory import check_fit
 from unmask.train.muon import Muon
@@ -183,14 +183,14 @@ def train(
         return state.average.eval(), progress
 
 
-def _fresh(config: Config, recipe: Recipe, weights: Transformer | None, device: torch.device) -> State:
+def _fresh(config: Config, recipe: Recipe, weights: Transformer | None, device: torch.device) -> Snapshot:
     """What a run begins with."""
     with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
         torch.default_generator.manual_seed(recipe.seed)
         model = Transformer(config).to(device)
     if weights is not None:
         model.load_state_dict(weights.state_dict())
-    return State(model, copy.deepcopy(model), _optimisers(model, recipe), torch.zeros((), device=device))
+    return Snapshot(model, copy.deepcopy(model), _optimisers(model, recipe), torch.zeros((), device=device))
 
 
 def _runner(model: Transformer, world: int, compiled: bool) -> Any:

@@ -5,7 +5,7 @@ That one takes the matrices one at a time, hundreds of small products one after 
 update of a small model; here matrices of one shape go through the iteration together.
 """
 
-from typing import Any
+from typing import Any, final
 
 from unmask._torch import Tensor, torch
 
@@ -13,6 +13,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)  # slope at zero as large as keeps singular
 _ROUNDS = 5
 
 
+@final
 class Muon(torch.optim.Optimizer):
     """Momentum whose direction is orthogonalised, for parameters that are matrices.
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,7 @@ class Batch(NamedTuple):
         return (torch.nn.functional.cross_entropy(logits.float(), self.target, reduction="none") * self.weight).sum()
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Learner:
     """What an update changes: the parameters of a model, by its optimisers, and the sum of losses.
@@ -104,6 +105,7 @@ class Update(ABC):
         """Learn from a batch, on whichever device it is."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Plain(Update):
     """As it is written."""
@@ -114,6 +116,7 @@ class Plain(Update):
         self.learner.learn(batch.to(self.learner.total.device))
 
 
+@final
 class Recorded(Update):
     """As a CUDA graph, one for each shape of a batch; learning rates must be tensors, which the graph reads.
 

@@ -48,7 +48,7 @@ def abbreviated(values: Sequence[float] | NDArray[Any], most: int = 12) -> str:
     """The values, the middle ones left out when there are more than `most`.
 
     Example:
-        >>> abbreviated(np.arange(100), most=6)
+        >>> abbreviated(range(100), most=6)
         '0, 1, 2, … 97, 98, 99'
     """
     whole = len(values) <= most
