@@ -219,7 +219,8 @@ def _fewest(
             )
         length = known.curve.length
         tc, dtc = known.curve.total_correlation, known.curve.dual_total_correlation
-    guaranteed = guarantees(length, tc, dtc, target)
+    with terminal(stderr=True).status("Finding what can be promised"):
+        guaranteed = guarantees(length, tc, dtc, target)
     measured = [] if known is None else watched(names or compared(length), known, target)
     advice = fewest(length, tc, dtc, target, guaranteed, measured)
     measured = [{key: row[key] for key in ("size", "steps", "expected_kl")} for row in measured]
