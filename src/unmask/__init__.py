@@ -18,7 +18,7 @@ Rooms and names load when they are first used: nothing here imports torch before
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # lazy_loader has no types; those of the names are in the stub beside this file.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # pyright: ignore[reportUnknownVariableType]
