@@ -315,7 +315,8 @@ class Tabled(Losses):
 
     def forecast(self, sizes: size.Blind) -> Predicted | None:
         """That of fixed sizes whose cuts are all at nodes."""
-        if not isinstance(_blind(sizes), size.Planned):
+        sizes = _blind(sizes)
+        if not isinstance(sizes, size.Planned):
             return None
         taken = sizes.sizes(self.length)
         taken = taken[taken > 0]

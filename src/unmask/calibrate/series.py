@@ -64,6 +64,8 @@ def measure_orders(
     check.instance("orders", orders, Mapping, "be orders by their names")
     check.instance("kept", kept, Calibration, "be a Calibration")
     texts_of(tokens, predictor, least=2)
+    check.function("save", save)
+    check.function("progress", progress)
     seed, points = check.seed("seed", seed), check.integer("points", points, least=1)
     for name, kind in orders.items():
         if name in kept.losses:

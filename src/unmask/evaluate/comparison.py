@@ -99,6 +99,7 @@ def compare(
             last call.
     """
     check.instance("reference", reference, bool, "be True or False")
+    check.function("progress", progress)
     seed, base = check.seed("seed", seed), None
     if reference:
         base, _ = random_order(

@@ -99,6 +99,8 @@ def replay(
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
     """
+    check.function("progress", progress)
+    check.instance("schedule", schedule, Schedule, "be a Schedule")
     (result,) = replays(
         predictor,
         [schedule],
@@ -135,6 +137,7 @@ def replays(
         engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
     """
+    check.function("progress", progress)
     tokens = texts_of(tokens, predictor)
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)
     seeds = seeds_of(rng, tokens.shape[0])
@@ -176,7 +179,6 @@ def replayed_kl(schedule: Schedule, distribution: Distribution, draws: int, *, r
         draws: Number of texts drawn, at least 2.
         rng: Draws the texts, sizes and orders.
     """
-    check.instance("schedule", schedule, Schedule, "be a Schedule")
     check.instance("distribution", distribution, Distribution, "be a distribution")
     draws = check.integer("draws", draws, least=2)
     randomness = generator_of(rng)

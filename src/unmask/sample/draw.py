@@ -143,7 +143,7 @@ class Replay(Draw):
             raise check.InputError("tokens", "hold token ids of shape (batch, length)", found=found)
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        _arguments(log_probabilities, uniform, rows)
+        _arguments(log_probabilities, uniform, check.instance("rows", rows, Tensor, "be a tensor of indices"))
         if outside(rows, self.tokens.numel()):
             raise check.InputError("rows", f"hold indices from 0 to {self.tokens.numel() - 1}")
         return self.tokens.to(device=rows.device, dtype=torch.int64).flatten()[rows]

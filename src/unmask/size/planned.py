@@ -145,7 +145,10 @@ def chen_zeta(dependence: float, target: float) -> int:
     """`ζ = 1 + ⌈dependence/target⌉`, for TC (then `chen_sizes`) or DTC (then `chen_sizes` reversed)."""
     dependence = check.real("dependence", dependence, least=0.0)
     target = check.real("target", target, above=0.0)
-    return 1 + int(np.ceil(dependence / target))
+    ratio = dependence / target
+    if not np.isfinite(ratio):
+        raise check.InputError("target", "be larger for such a dependence", found=f"{target:g}")
+    return 1 + int(np.ceil(ratio))
 
 
 def chen_sizes(length: int, zeta: float) -> NDArray[np.int64]:
