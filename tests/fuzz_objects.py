@@ -157,6 +157,14 @@ GOOD = {
     "booleans.name": "'masked'",
     "evaluate.predictor": "Table([[0.5, 0.0], [0.0, 0.5]]).marginals | CHAIN.marginals",
     "replay.predictor": "PREDICTOR",
+    "compare.predictor": "PREDICTOR",
+    "compare.reference": "True | False",
+    "measure_orders.orders": "{'random': order.Random()} | {'comb': order.Comb(), 'other': order.LeftToRight()}",
+    "kept": "CALIBRATION | unmask.calibrate.blank('toy', TEXTS, 0)",
+    "save": "lambda found: found",
+    "fingerprint": "'toy' | ''",
+    "top_p": "None | 0.9 | 1.0",
+    "top_k": "None | 2 | -1",
     "replays.predictor": "PREDICTOR",
     "random_order.predictor": "PREDICTOR",
     "output_law.target": "np.full((2, 2), 0.25) | [[0.5, 0.0], [0.0, 0.5]]",
@@ -166,7 +174,7 @@ GOOD = {
     "tradeoff.steps": "[1, 2, 4] | range(1, 3)",
     "partitions.positions": "range(3) | (0, 1, 2)",
     "partitions.sizes": "(1, 2) | (3,)",
-    "Estimate.values": "[1.0, 2.0] | [0.5]",
+    "Estimate.given": "[1.0, 2.0] | [0.5]",
     "points": "1 | 3 | 33",
     "places": "() | [1, 2]",
     "measure.order": "order.Random() | order.LeftToRight() | order.Comb()",
@@ -285,6 +293,8 @@ MADE_HERE = {
     "sample.Step",
     "sample.Trace",
     "sample.booleans",
+    "evaluate.Comparison",
+    "evaluate.Cost",
     "evaluate.Estimate",
     "evaluate.Law",
     "evaluate.Replayed",
@@ -308,4 +318,4 @@ MADE_HERE = {
     "calibrate.Tabled.spread",
 }
 # Arguments that are called: what they raise themselves is theirs.
-FUNCTIONS = {"family", "decode", "watch", "progress", "report", "model", "body", "head", "gauge", "predictor"}
+FUNCTIONS = {"family", "decode", "watch", "progress", "report", "save", "model", "body", "head", "gauge", "predictor"}

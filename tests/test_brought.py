@@ -214,7 +214,7 @@ def test_what_is_no_tensor_is_refused_in_a_sentence():
     with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not ndarray"):
         Sampler(PREDICTOR, EVEN).run(TEXTS, np.ones((8, 12), dtype=bool), rng=list(range(8)))
     with pytest.raises(ValueError, match=r"Argument 'rng' must be a seed or a generator of torch or numpy, not \["):
-        replayed_kl(CHAIN, EVEN, 4, rng=[1, 2])
+        replayed_kl(EVEN, CHAIN, 4, rng=[1, 2])
 
 
 def test_each_row_may_bring_a_generator():

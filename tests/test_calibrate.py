@@ -431,7 +431,7 @@ def one_by_one(rng):
 
 
 def estimated(rng):
-    estimate = replayed_kl(CHAIN, Schedule(size.Even(4), order.Random()), 4, rng=rng)
+    estimate = replayed_kl(Schedule(size.Even(4), order.Random()), CHAIN, 4, rng=rng)
     return np.array([estimate.mean, estimate.standard_error])
 
 

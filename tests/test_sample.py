@@ -164,7 +164,7 @@ def test_ties_go_to_the_first_position(which):
 def test_mean_replay_minus_entropy_is_the_exact_expected_kl(distribution, how_many):
     """Random order, 1,000 texts, within 4 standard errors: 12 cases fail by chance in 8e-4."""
     exact = expected_kl(how_many, distribution.curve())
-    estimate = replayed_kl(distribution, Schedule(how_many, order.Random()), 1000, rng=generator(7))
+    estimate = replayed_kl(Schedule(how_many, order.Random()), distribution, 1000, rng=generator(7))
     assert abs(estimate.mean - exact) <= 4 * estimate.standard_error + 1e-9
 
 
@@ -176,7 +176,7 @@ def test_mean_replay_minus_entropy_is_the_exact_expected_kl(distribution, how_ma
 def test_mean_replay_of_rules_that_look_is_their_enumerated_expected_kl(which, how_many):
     """400 texts, within 4.5 standard errors: about 130 cases fail by chance in 1e-3."""
     exact = expected_divergence(TABLE.probabilities, laws(TABLE.probabilities, which, how_many, CONDITIONALS))
-    estimate = replayed_kl(TABLE, Schedule(how_many, which), 400, rng=generator(8))
+    estimate = replayed_kl(Schedule(how_many, which), TABLE, 400, rng=generator(8))
     assert abs(estimate.mean - exact) <= 4.5 * estimate.standard_error + 1e-9
 
 
@@ -200,7 +200,7 @@ def test_mean_replay_of_rules_that_look_on_codes_chains_and_mixtures(distributio
     """2,000 texts against the enumerated expected KL, within 4 standard errors: 12 cases fail by chance in 8e-4."""
     joint = Table.of(distribution).probabilities
     exact = expected_divergence(joint, laws(joint, which, how_many))
-    estimate = replayed_kl(distribution, Schedule(how_many, which), 2000, rng=generator(9))
+    estimate = replayed_kl(Schedule(how_many, which), distribution, 2000, rng=generator(9))
     assert abs(estimate.mean - exact) <= 4 * estimate.standard_error + 1e-9
 
 

@@ -38,9 +38,9 @@ def read_text(path: str | os.PathLike[str], argument: str, *, most: int = NUMBER
 
 def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> bytes:
     """The same without decoding it."""
-    name = os.fspath(path)
+    name = check.path(argument, path)
     try:
-        with open(path, "rb") as file:
+        with open(name, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             # A person who types into a terminal comes to an end; other devices mostly do not.
             endless = (stat.S_ISCHR(mode) and not file.isatty()) or stat.S_ISBLK(mode)

@@ -159,7 +159,7 @@ def lemma_5(length: int, steps: int, masked: int, tc: float, dtc: float) -> floa
         >>> lemma_5(10, 2, 10, 1.0, 1.0) == DTC(2).coefficient(10)  # all of the positions: Theorem 2 without TC
         True
     """
-    length = check.integer("length", length, least=1)
+    length = check.integer("length", length, least=1, most=check.LONGEST)
     masked = check.integer("masked", masked, least=1, most=length)
     steps, masked = check.steps_and_length(steps, masked)
     tc, dtc = check.real("tc", tc, least=0.0), check.real("dtc", dtc, least=0.0)

@@ -33,7 +33,7 @@ def tc(length: int) -> NDArray[np.float64]:
 
 def dtc(length: int) -> NDArray[np.float64]:
     """`g_i = i`, `i = 1 … L−1`."""
-    return np.arange(1.0, check.integer("length", length, least=1))
+    return np.arange(1.0, check.integer("length", length, least=1, most=check.LONGEST))
 
 
 def both(length: int) -> NDArray[np.float64]:
@@ -73,7 +73,7 @@ class Vector:
         return hash(self.values.tobytes())
 
     def __call__(self, length: int) -> NDArray[np.float64]:
-        if length != self.values.size + 1:
+        if check.integer("length", length, least=1, most=check.LONGEST) != self.values.size + 1:
             raise check.InputError(
                 "length", f"be {self.values.size + 1} for a gauge of {self.values.size} numbers", found=f"{length}"
             )

@@ -82,7 +82,7 @@ class Schedule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
-        with replacing(path) as file:
+        with replacing(check.path("path", path)) as file:
             file.write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
 
     @classmethod

@@ -19,10 +19,14 @@ from unmask import size
 from unmask.calibrate.calibration import Calibration, Forecast
 from unmask.calibrate.groups import Groups
 from unmask.calibrate.losses import Predicted
-from unmask.order import BlindOrder, Comb
+from unmask.order import BlindOrder, Comb, Order
 from unmask.schedule import Schedule
 
 _FOLDS = 8
+
+
+def _require(calibration: object) -> None:
+    check.instance("calibration", calibration, Calibration, "be a Calibration")
 
 
 def measured_as(calibration: Calibration, order: object, steps: int) -> str | None:
@@ -30,6 +34,9 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
 
     A comb without a number of segments is the measured comb with one tooth for each of `steps` steps.
     """
+    _require(calibration)
+    check.instance("order", order, Order, "be an order of unmask.order")
+    steps = check.integer("steps", steps, least=1)
     for name, losses in calibration.losses.items():
         if losses.order == order:
             return name
@@ -46,6 +53,8 @@ def forecast(calibration: Calibration, schedule: Schedule) -> Predicted | None:
     Under the random order that is known of all sizes; other orders are predicted for fixed sizes whose cuts are among
     the measured places.
     """
+    _require(calibration)
+    check.instance("schedule", schedule, Schedule, "be a Schedule")
     sizes, order = schedule.size, schedule.order
     if not (isinstance(sizes, size.Blind) and isinstance(order, BlindOrder)):
         return None
@@ -61,6 +70,7 @@ def one_by_one(calibration: Calibration) -> dict[str, float]:
     Raises:
         InputError: if there is no such order.
     """
+    _require(calibration)
     costs = {name: losses.one_by_one for name, losses in calibration.losses.items()}
     known = {name: cost for name, cost in costs.items() if cost is not None}
     if not known:
@@ -126,6 +136,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     Raises:
         InputError: if neither is given, or no measured order allows so many steps or reaches the target.
     """
+    _require(calibration)
     length = calibration.length
     if target is None and steps is None:
         raise check.InputError("", "Advice needs a target or a number of steps")

@@ -83,7 +83,7 @@ class Calibration:
         """The best sizes with `steps` steps under a measured order."""
         losses = self._named(name)
         nodes = losses.nodes
-        if check.integer("steps", steps, least=1) > nodes.size - 1:
+        if check.integer("steps", steps, least=1, most=check.EXACT) > nodes.size - 1:
             raise check.InputError(
                 "steps",
                 f"be at most {nodes.size - 1} for the order {name}, whose cuts were measured at so many places",
@@ -99,6 +99,7 @@ class Calibration:
 
     def best(self, steps: int) -> list[tuple[str, Forecast]]:
         """The plans of all orders that allow `steps` steps, the best first."""
+        steps = check.integer("steps", steps, least=1)
         able = (name for name, losses in self.losses.items() if steps < losses.nodes.size)
         return sorted(((name, self.plan(name, steps)) for name in able), key=lambda pair: pair[1].nll)
 
@@ -171,7 +172,7 @@ class Calibration:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
-        with replacing(path) as file:
+        with replacing(check.path("path", path)) as file:
             file.write_text(json.dumps(self.to_json()) + "\n")
 
     @classmethod

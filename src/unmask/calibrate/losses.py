@@ -165,6 +165,10 @@ class Losses(ABC):
         """A table whose columns are so much larger."""
 
 
+def _blind(sizes: size.Blind) -> size.Blind:
+    return check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand")
+
+
 def losses_of(
     order: BlindOrder,
     visible: NDArray[np.int64],
@@ -231,7 +235,7 @@ class Curved(Losses):
 
     def forecast(self, sizes: size.Blind) -> Predicted:
         """`Σ_n v_n ℓ(n)` with the batch mass `v` of the sizes, random or not."""
-        mass = sizes.batch_mass(self.length)
+        mass = _blind(sizes).batch_mass(self.length)
         nll = float(mass @ self.curve.loss)
         if self.groups is not None:
             return Predicted(nll, self.groups.error(self.groups.along(self._fitted(self._at_places(mass)))), True)
@@ -311,6 +315,7 @@ class Tabled(Losses):
 
     def forecast(self, sizes: size.Blind) -> Predicted | None:
         """That of fixed sizes whose cuts are all at nodes."""
+        sizes = _blind(sizes)
         if not isinstance(sizes, size.Planned):
             return None
         taken = sizes.sizes(self.length)

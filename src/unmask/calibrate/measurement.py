@@ -63,6 +63,7 @@ def measure(
         InputError: if an argument is not what it should be, or the model gives losses that are not finite numbers.
     """
     tokens, seed = texts_of(tokens, predictor, least=2), seed_of(rng)
+    check.function("progress", progress)
     if not isinstance(order, BlindOrder):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise check.InputError("order", "be an order that is drawn beforehand", found=check.shown(order))
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from unmask import _check as check
 from unmask import order, size
 from unmask._torch import Tensor
 from unmask.calibrate.calibration import Calibration
 from unmask.calibrate.losses import Losses
 from unmask.calibrate.measurement import measure
 from unmask.engine import LOCAL, SHARD, Engine
+from unmask.evaluate.given import check_ids, texts_of
 from unmask.predict import MaskPredictor
 
 POINTS = 33
@@ -25,6 +27,9 @@ def blank(fingerprint: str, tokens: Tensor, seed: int) -> Calibration:
         tokens: Texts, shape `(count, length)`.
         seed: Seeds the orders.
     """
+    check.instance("fingerprint", fingerprint, str, "be text")
+    check_ids(tokens)
+    seed = check.seed("seed", seed)
     digest = hashlib.sha256(tokens.cpu().numpy().tobytes() + str(seed).encode()).hexdigest()[:16]
     return Calibration(tokens.shape[1], fingerprint, tokens.shape[0], {}, digest)
 
@@ -56,6 +61,12 @@ def measure_orders(
         save: Called with everything known after each order; what it returns is what is known from then on.
         progress: Called with the name of an order and the number of texts finished since the last call.
     """
+    check.instance("orders", orders, Mapping, "be orders by their names")
+    check.instance("kept", kept, Calibration, "be a Calibration")
+    texts_of(tokens, predictor, least=2)
+    check.function("save", save)
+    check.function("progress", progress)
+    seed, points = check.seed("seed", seed), check.integer("points", points, least=1)
     for name, kind in orders.items():
         if name in kept.losses:
             continue

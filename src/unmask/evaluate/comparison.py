@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.exact import Estimate
@@ -97,7 +98,9 @@ def compare(
         progress: Called with the number of a schedule, −1 for the reference, and of its sequences evaluated since the
             last call.
     """
-    base = None
+    check.instance("reference", reference, bool, "be True or False")
+    check.function("progress", progress)
+    seed, base = check.seed("seed", seed), None
     if reference:
         base, _ = random_order(
             predictor, tokens, rng=seed, points=POINTS, batch=batch, engine=engine,

@@ -173,11 +173,13 @@ def sampled_prediction_error(
         draws: How many, at least 2.
         rng: A numpy generator, or a seed.
     """
+    _require_predictor(predictor)
     require_blind(size)
     _require_distribution(distribution)
     generator = check.generator("rng", rng)
     draws = check.integer("draws", draws, least=2)
-    tokens = distribution.sample(draws, rng=generator)
+    with check.renamed("count", "draws"):
+        tokens = distribution.sample(draws, rng=generator)
     masked = _visited_masks(distribution.length, size, draws, generator)
     values = _scores(distribution.marginals, tokens, masked) - _scores(predictor, tokens, masked)
     return Estimate.of(values)
@@ -203,6 +205,7 @@ def _scores(predictor: Predictor, tokens: NDArray[np.int64], masked: NDArray[np.
 
 def revealed_chances(predictor: Predictor, tokens: NDArray[np.int64], vocab: int) -> dict[int, NDArray[np.float64]]:
     """`p̂_i(x_i | x_A)` for every set `A` (as a bit mask) and every row `x` of `tokens`: shape `(rows, length)`."""
+    _require_predictor(predictor)
     length = tokens.shape[1]
     result: dict[int, NDArray[np.float64]] = {}
     for revealed in range(2**length):
@@ -224,7 +227,9 @@ def compositions(length: int, steps: int, *, least: int = 1) -> Iterator[tuple[i
         >>> list(compositions(4, 2))
         [(1, 3), (2, 2), (3, 1)]
     """
-    steps = check.integer("steps", steps, least=1)
+    length = check.integer("length", length, least=0, most=check.LONGEST)
+    steps = check.integer("steps", steps, least=1, most=check.LONGEST)
+    least = check.integer("least", least, least=0)
     free = length - least * steps  # what is left to hand out, cut at steps−1 places that may coincide
     if free >= 0:
         for cuts in combinations_with_replacement(range(free + 1), steps - 1):
@@ -233,12 +238,18 @@ def compositions(length: int, steps: int, *, least: int = 1) -> Iterator[tuple[i
 
 def partitions(positions: range | tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
     """Every split of `positions` into disjoint sets of the given sizes, in order."""
+    places = tuple(check.listed("positions", positions, "be a list of positions"))
+    given = check.listed("sizes", sizes, "be a list of integers")
+    yield from _partitions(places, tuple(check.integer("sizes", each, least=0, most=check.LONGEST) for each in given))
+
+
+def _partitions(positions: tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
     if not sizes:
         yield []
         return
     for first in combinations(positions, sizes[0]):
         left = tuple(position for position in positions if position not in first)
-        for rest in partitions(left, sizes[1:]):
+        for rest in _partitions(left, sizes[1:]):
             yield [first, *rest]
 
 
@@ -265,6 +276,10 @@ def _check_small(name: str, length: int, vocab: int) -> None:
 def _too_much(name: str, found: str) -> check.InputError:
     remedy = "Use unmask.evaluate for exact errors of larger distributions."
     return check.InputError(name, "be small enough to enumerate", found=found, remedy=remedy)
+
+
+def _require_predictor(predictor: object) -> None:
+    check.function("predictor", predictor, "be a function of tokens and masks, as distribution.marginals is")
 
 
 def _require_distribution(distribution: object) -> None:

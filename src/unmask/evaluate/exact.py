@@ -54,7 +54,7 @@ class Estimate:
     @classmethod
     def of(cls, given: ArrayLike) -> "Estimate":
         """The mean of independent values, and its error."""
-        values = np.asarray(given, dtype=np.float64)
+        values = check.numbers("given", given).ravel()
         if values.size < 2:  # one value has no spread, none has no mean
             return cls(float(values[0]) if values.size else np.nan, np.nan, values.size)
         if np.any(np.isinf(values)):  # something possible was excluded: no average helps
@@ -89,6 +89,10 @@ def require_blind(size: object) -> None:
     """Refuse what is not a size that is drawn beforehand."""
     if not isinstance(size, Blind):
         raise check.InputError("size", "be a size that is drawn beforehand", found=f"a {type(size).__name__}")
+
+
+def _require_family(family: object) -> None:
+    check.function("family", family, "make a size of a number of steps, as size.TC does")
 
 
 def curve_of(data: object) -> Curve:
@@ -129,8 +133,12 @@ def sampled_kl(
     require_blind(size)
     generator = check.generator("rng", rng)
     draws = check.integer("draws", draws, least=2)
-    if not curves:
+    check.function("progress", progress)
+    if not check.listed("curves", curves, "be a list of curves"):
         raise check.InputError("curves", "hold at least one curve")
+    for curve in curves:
+        check.instance("curves", curve, Curve, "hold curves")
+    check.room("draws", draws, len(curves))
     length = curves[0].length
     if any(curve.length != length for curve in curves):
         raise check.InputError("curves", "hold curves of one length")
@@ -152,7 +160,13 @@ def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
         >>> conditional_kl([[2, 2], [3, 1]], Curve([1.0, 1.0, 1.0, 0.0]))  # a code of three free tokens
         array([1., 0.])
     """
-    rows = np.atleast_2d(np.asarray(sizes, dtype=np.int64))
+    check.instance("curve", curve, Curve, "be a Curve")
+    given = check.array("sizes", sizes)
+    if given.dtype.kind not in "iu" or given.ndim > 2:
+        raise check.InputError("sizes", "be rows of integers", found=f"{given.dtype} of shape {given.shape}")
+    rows = np.atleast_2d(given.astype(np.int64, copy=False))
+    if rows.min(initial=0) < 0:
+        raise check.InputError("sizes", "hold no negative numbers")
     if np.any(rows.sum(axis=1) != curve.length):
         raise check.InputError("sizes", f"sum to the length {curve.length} of the curve in every row")
     ranks = np.nonzero(curve.drops)[0]
@@ -183,6 +197,7 @@ def tradeoff(family: Callable[[int], Blind], data: Known, steps: ArrayLike) -> N
         >>> tradeoff(size.Even, Curve([1.0, 0.5, 0.25, 0.125]), [1, 2, 4])
         array([2.125, 0.625, 0.   ])
     """
+    _require_family(family)
     counts = [check.integer("steps", count) for count in np.atleast_1d(check.array("steps", steps))]
     curve = curve_of(data)
     return np.array([expected_kl(family(count), curve) for count in counts])
@@ -209,6 +224,7 @@ def fewest_steps(family: Callable[[int], Blind], data: Known, target: float) -> 
         >>> fewest_steps(size.TC, ReedSolomon(2000, 1995, 2048).curve(), 0.1)
         698
     """
+    _require_family(family)
     curve = curve_of(data)
     monotone = family(1).monotone_on(curve)
     return _first(family, curve.length, lambda size: expected_kl(size, curve), target, monotone=monotone)
@@ -231,6 +247,7 @@ def fewest_steps_guaranteed(family: Callable[[int], Blind], gauge: ArrayLike, de
         >>> fewest_steps_guaranteed(size.TC, gauge.tc(2000), 38.12, 0.1)
         698
     """
+    _require_family(family)
     allowed = positive(gauge)
     dependence = check.real("dependence", dependence, least=0.0)
     length = allowed.size + 1

@@ -26,6 +26,14 @@ def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Ten
             found=f"{type(predictor).__name__}",
             remedy="Wrap a model that gives logits in unmask.predict.Logits.",
         )
+    check_ids(tokens, least=least)
+    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
+        raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")
+    return tokens.to(torch.int64)
+
+
+def check_ids(tokens: Tensor, *, least: int = 1) -> None:
+    """Refuse what is no tensor of at least so many texts, each of as many integers."""
     if not isinstance(tokens, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise check.InputError("tokens", "be a tensor of token ids", found=f"{type(tokens).__name__}")
     other = tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool
@@ -36,9 +44,6 @@ def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Ten
             f"hold token ids of shape (count, length), {number}",
             found=f"{tokens.dtype} of shape {tuple(tokens.shape)}",
         )
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
-        raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")
-    return tokens.to(torch.int64)
 
 
 def seed_of(rng: Randomness) -> int:

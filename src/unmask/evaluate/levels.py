@@ -50,6 +50,7 @@ def random_order(
         InputError: if an argument is not what it should be, or the model gives losses that are not numbers.
     """
     tokens, seed = texts_of(tokens, predictor), seed_of(rng)
+    check.function("progress", progress)
     count, length = tokens.shape
     if length == 0:
         raise check.InputError("tokens", "have at least one position")

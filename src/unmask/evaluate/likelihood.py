@@ -64,6 +64,7 @@ class Replayed:
         Raises:
             InputError: if the other has another number of texts.
         """
+        check.instance("other", other, Replayed, "be what a replay gives")
         if other.nll.shape != self.nll.shape:
             raise check.InputError("other", f"have {len(self.nll)} texts", found=f"{len(other.nll)}")
         return Estimate.of((self.nll - other.nll).numpy())
@@ -98,6 +99,8 @@ def replay(
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
     """
+    check.function("progress", progress)
+    check.instance("schedule", schedule, Schedule, "be a Schedule")
     (result,) = replays(
         predictor,
         [schedule],
@@ -134,9 +137,12 @@ def replays(
         engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
     """
+    check.function("progress", progress)
     tokens = texts_of(tokens, predictor)
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)
     seeds = seeds_of(rng, tokens.shape[0])
+    for schedule in check.listed("schedules", schedules, "be a list of schedules"):
+        check.instance("schedules", schedule, Schedule, "hold schedules")
     job = Job(engine, _Scored(predictor), (tokens, hidden, seeds), batch=batch, whole=predictor.whole)
     results: list[Replayed] = []
     for found in job([(schedule,) for schedule in schedules], progress):
@@ -161,21 +167,23 @@ class _Scored:
         return trace.nll, torch.as_tensor(trace.evaluations)
 
 
-def replayed_kl(distribution: Distribution, schedule: Schedule, draws: int, *, rng: Randomness) -> Estimate:
+def replayed_kl(schedule: Schedule, distribution: Distribution, draws: int, *, rng: Randomness) -> Estimate:
     """Expected KL of the ideal sampler on a known distribution, estimated by replay of samples from it.
 
     Works for every order and size, where `expected_kl` is exact for random orders: a cross-check of it, and the only
     way for rules that look at predictions.
 
     Arguments:
-        distribution: The distribution.
         schedule: Any schedule of the library.
+        distribution: The distribution.
         draws: Number of texts drawn, at least 2.
         rng: Draws the texts, sizes and orders.
     """
+    check.instance("distribution", distribution, Distribution, "be a distribution")
     draws = check.integer("draws", draws, least=2)
     randomness = generator_of(rng)
     source = np.random.default_rng(int(torch.randint(2**62, (1,), generator=randomness, device=randomness.device)))
-    tokens = distribution.sample(draws, rng=source)
+    with check.renamed("count", "draws"):
+        tokens = distribution.sample(draws, rng=source)
     result = replay(ExactPredictor(distribution), schedule, torch.as_tensor(tokens), rng=randomness)
     return Estimate.of(result.nll.numpy() + distribution.log_probability(tokens))

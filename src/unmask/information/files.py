@@ -61,7 +61,7 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
         >>> reading.curve.loss.round(3).tolist(), round(reading.change, 3)
         ([1.5, 0.6, 0.6], 0.1)
     """
-    values = _numbers(path, "curve", "loss", first=0, count=length)
+    values = _numbers(path, "curve", "loss", first=0, length=length)
     if values.size == 0:
         raise check.InputError("curve", "have at least one number", detail=f"but '{path}' has none")
     if values.min() < -1e-9:
@@ -87,23 +87,23 @@ def read_gauge(path: str | PathLike[str], *, length: int | None = None) -> Vecto
     Raises:
         InputError: if the file cannot be read, or the numbers are not that many or not positive.
     """
-    values = _numbers(path, "gauge", "gauge", first=1, count=None if length is None else length - 1)
+    values = _numbers(path, "gauge", "gauge", first=1, length=length)
     if np.any(values <= 0):
         where = int(np.argmax(values <= 0))
         raise check.InputError("gauge", "be positive", detail=f"but '{path}' has {values[where]:g} at rank {where + 1}")
     return Vector(values)
 
 
-def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, count: int | None) -> NDArray[np.float64]:
-    """The numbers of a file, one for each index from `first` on, `count` of them unless that is None."""
+def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, length: int | None) -> NDArray[np.float64]:
+    """The numbers of a file, one for each index from `first` on, and below `length` unless that is None."""
+    count = None if length is None else check.integer("length", length, least=1, most=check.LONGEST) - first
     text = read_text(path, name)
     if not text.strip():
         raise check.InputError(name, "be a file of numbers", detail=f"but '{path}' is empty")
     values = _from_json(text, path, name, key) if text.lstrip()[0] in "[{" else _from_csv(text, path, name, key, first)
     if count is not None and len(values) != count:
-        tokens = count + first
         raise check.InputError(
-            name, f"have {count} numbers for a length of {tokens}", detail=f"but '{path}' has {len(values)}"
+            name, f"have {count} numbers for a length of {length}", detail=f"but '{path}' has {len(values)}"
         )
     return np.array(values, dtype=np.float64)
 

@@ -143,7 +143,7 @@ class Replay(Draw):
             raise check.InputError("tokens", "hold token ids of shape (batch, length)", found=found)
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
-        _arguments(log_probabilities, uniform, rows)
+        _arguments(log_probabilities, uniform, check.instance("rows", rows, Tensor, "be a tensor of indices"))
         if outside(rows, self.tokens.numel()):
             raise check.InputError("rows", f"hold indices from 0 to {self.tokens.numel() - 1}")
         return self.tokens.to(device=rows.device, dtype=torch.int64).flatten()[rows]
@@ -236,6 +236,8 @@ def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | Non
         (Greedy(), Categorical(temperature=0.7), TopP(mass=0.9, temperature=1.0))
     """
     temperature = check.real("temperature", temperature, least=0.0)
+    top_p = None if top_p is None else check.real("top_p", top_p)
+    top_k = None if top_k is None else check.integer("top_k", top_k)
     if temperature == 0:
         return Greedy()
     if top_p is not None and top_k is not None:

@@ -93,6 +93,7 @@ class Blind(Size):
 
     def fitted(self, count: int) -> "Blind":
         """This schedule with no more steps than there are tokens to reveal; override it if it needs no such limit."""
+        count = check.integer("count", count, least=0 if self.may_exceed else 1)
         return self if self.may_exceed or self.steps <= count else replace(self, steps=count)
 
     def batch_mass(self, length: int) -> NDArray[np.float64]:
@@ -115,7 +116,7 @@ class Planned(Blind):
 
     def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         check.generator("rng", rng)
-        count = check.integer("count", count, least=0)
+        count = counted(count, self.steps)
         return np.tile(self.sizes(length), (count, 1))
 
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
@@ -136,6 +137,13 @@ class Planned(Blind):
         given = as_sizes(sizes)
         mine = self.sizes(int(given.sum()))
         return 0.0 if np.array_equal(given, mine) else -np.inf
+
+
+def counted(count: object, steps: int, *, least: int = 0) -> int:
+    """Return `count` as a number of draws of so many steps each that fit in memory."""
+    number = check.integer("count", count, least=least)
+    check.room("count", number, steps)
+    return number
 
 
 def at_least_one(ends: NDArray[np.int64], length: int) -> NDArray[np.int64]:

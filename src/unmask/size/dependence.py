@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask._compiled import compiled
 from unmask.size._poisson import ConditionalPoisson
-from unmask.size.base import Blind, Randomness, as_sizes
+from unmask.size.base import Blind, Randomness, as_sizes, counted
 from unmask.size.recursion import CoefficientTable, dtc_scheme
 
 # Below this many cells the recursion's table is quick to fill and draws faster than the design does.
@@ -57,9 +57,9 @@ class DTC(Blind):
 
     def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
+        count = counted(count, steps)
         if steps * (length - steps + 1) <= _CELLS:
             return _table(steps, length).draw(rng=rng, count=count)
-        count = check.integer("count", count, least=0)
         _, cuts = np.nonzero(_design(steps, length).draw(rng, count))
         return np.diff(cuts.reshape(count, steps - 1) + 1, axis=1, prepend=0, append=length)
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask._compiled import compiled
-from unmask.size.base import Blind, Randomness, as_sizes
+from unmask.size.base import Blind, Randomness, as_sizes, counted
 
 
 @final
@@ -49,19 +49,19 @@ class LogLinear(Blind):
 
     def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         generator = check.generator("rng", rng)
-        length = check.integer("length", length, least=1)
-        count = check.integer("count", count, least=0)
+        length = check.integer("length", length, least=1, most=check.LONGEST)
+        count = counted(count, self.steps)
         return generator.multinomial(length, np.full(self.steps, 1 / self.steps), size=count)
 
     def mean_sizes(self, length: int) -> NDArray[np.float64]:
-        return np.full(self.steps, check.integer("length", length, least=1) / self.steps)
+        return np.full(self.steps, check.integer("length", length, least=1, most=check.LONGEST) / self.steps)
 
     def cut_probabilities(self, length: int) -> NDArray[np.float64]:
-        length = check.integer("length", length, least=1)
+        length = check.integer("length", length, least=1, most=check.LONGEST)
         return _cuts(length, self.steps)[1:length]
 
     def overhang(self, length: int) -> NDArray[np.float64]:
-        length = check.integer("length", length, least=1)
+        length = check.integer("length", length, least=1, most=check.LONGEST)
         return np.cumsum(_mass(length, self.steps)[: length - 1] - 1.0)
 
     def log_probability(self, sizes: ArrayLike) -> float:

@@ -205,6 +205,7 @@ def best_paths(curve: Curve, steps: int) -> Paths:
         >>> (paths.costs - 1.875).round(3)  # excess over the entropy
         array([2.125, 0.625, 0.125, 0.   ])
     """
+    _require_curve(curve)
     steps, length = check.steps_and_length(steps, curve.length)
     if steps * (length + 1) > _CELLS:
         raise check.InputError(

@@ -103,7 +103,7 @@ class Explicit(Planned):
         return self
 
     def sizes(self, length: int) -> NDArray[np.int64]:
-        if length != sum(self.values):
+        if check.integer("length", length, least=1, most=check.LONGEST) != sum(self.values):
             raise check.InputError("length", f"be the sum of the sizes, {sum(self.values)}", found=f"{length}")
         return np.array(self.values, dtype=np.int64)
 
@@ -145,7 +145,10 @@ def chen_zeta(dependence: float, target: float) -> int:
     """`ζ = 1 + ⌈dependence/target⌉`, for TC (then `chen_sizes`) or DTC (then `chen_sizes` reversed)."""
     dependence = check.real("dependence", dependence, least=0.0)
     target = check.real("target", target, above=0.0)
-    return 1 + int(np.ceil(dependence / target))
+    ratio = dependence / target
+    if not np.isfinite(ratio):
+        raise check.InputError("target", "be larger for such a dependence", found=f"{target:g}")
+    return 1 + int(np.ceil(ratio))
 
 
 def chen_sizes(length: int, zeta: float) -> NDArray[np.int64]:
@@ -155,7 +158,7 @@ def chen_sizes(length: int, zeta: float) -> NDArray[np.int64]:
         >>> chen_sizes(12, 3)
         array([4, 2, 2, 1, 1, 1, 1])
     """
-    left = check.integer("length", length, least=1)
+    left = check.integer("length", length, least=1, most=check.LONGEST)
     zeta = check.real("zeta", zeta, least=1.0)
     sizes: list[int] = []
     while left >= zeta and left > 0:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._compiled import compiled
-from unmask.size.base import Randomness
+from unmask.size.base import Randomness, counted
 
 _TOGETHER = 256
 
@@ -137,7 +137,7 @@ class CoefficientTable:
     def draw(self, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         """`count` independent draws of the sizes, shape `(count, steps)`."""
         generator = check.generator("rng", rng)
-        sizes = np.empty((check.integer("count", count, least=0), self.steps), dtype=np.int64)
+        sizes = np.empty((counted(count, self.steps), self.steps), dtype=np.int64)
         # A few hundred schedules at a time, level by level: the level and the sizes then stay in cache.
         for start in range(0, sizes.shape[0], _TOGETHER):
             part = sizes[start : start + _TOGETHER]

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask._compiled import compiled
-from unmask.size.base import Blind, Randomness, as_sizes, at_least_one
+from unmask.size.base import Blind, Randomness, as_sizes, at_least_one, counted
 
 
 class Systematic(Blind):
@@ -29,7 +29,7 @@ class Systematic(Blind):
 
     def draw(self, length: int, *, rng: Randomness, count: int = 1) -> NDArray[np.int64]:
         generator = check.generator("rng", rng)
-        return self.sizes_at(length, generator.random(check.integer("count", count, least=0)))
+        return self.sizes_at(length, generator.random(counted(count, self.steps)))
 
     def draw_stratified(self, length: int, *, rng: Randomness, count: int) -> NDArray[np.int64]:
         """As `draw`, with the phases of the rows spread evenly: `U_b = U + b/count` modulo 1.
@@ -40,7 +40,7 @@ class Systematic(Blind):
         phase goes round: the rows then agree.
         """
         generator = check.generator("rng", rng)
-        count = check.integer("count", count, least=1)
+        count = counted(count, self.steps, least=1)
         return self.sizes_at(length, (generator.random() + np.arange(count) / count) % 1.0)
 
     def sizes_at(self, length: int, phases: ArrayLike) -> NDArray[np.int64]:
