@@ -131,6 +131,9 @@ def judged(end: Outcome, grammar: Grammar) -> Iterator[tuple[str, str]]:
         yield "json", f"{command}: {wrong}"
 
 
+_OTHER = r"This needs \w+, which is not installed|There is no command "
+
+
 def _mistake(end: Outcome, command: str, grammar: Grammar) -> Iterator[tuple[str, str]]:
     """What is wrong with the answer to a mistake."""
     lines = end.err.splitlines()
@@ -151,7 +154,9 @@ def _mistake(end: Outcome, command: str, grammar: Grammar) -> Iterator[tuple[str
         yield "message", f"control characters: {_template(sentence)}"
     if "Argument '" in sentence:
         yield "message", f"speaks of an argument, not of an option: {_template(sentence)[:45]}"
-    elif not re.match(r"This needs \w+, which is not installed|There is no command ", sentence) and not _names(sentence, end.line, grammar):
+    elif not re.match(r"This needs \w+, which is not installed|There is no command ", sentence) and not _names(
+        sentence, end.line, grammar
+    ):
         yield "message", f"names nothing of the command line: {_template(sentence)}"
 
 

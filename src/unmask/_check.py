@@ -31,7 +31,8 @@ ROOM = 2**27
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
 _LETTERS = 160  # of what a user wrote, in a sentence
-_NAME = r"\{([a-z][a-z_-]*)\}"
+# Other arguments in a sentence. What stands between quotes is what a user wrote, and is left as it is.
+_NAME = re.compile(r"(?<!\w)'[^']*'(?!\w)|\{([a-z][a-z_-]*)\}")
 
 
 class InputError(ValueError):
@@ -47,6 +48,10 @@ class InputError(ValueError):
         detail: More on what was found, a clause such as "but 'a.csv' is empty".
         remedy: The way out, whole sentences.
         choices: The names to choose from, where an unknown one was given.
+        kind: What these are names of, whatever the argument is called.
+        close: The one of them that was probably meant.
+        empty: Whether nothing was given at all.
+        cause: The mistake inside the thing that the argument names, which ends the sentence.
 
     Example:
         >>> error = InputError("steps", "be at most {length}", found="9", remedy="Take fewer.")
@@ -65,8 +70,13 @@ class InputError(ValueError):
         detail: str = "",
         remedy: str = "",
         choices: tuple[str, ...] = (),
+        kind: str = "",
+        close: str = "",
+        empty: bool = False,
+        cause: "InputError | None" = None,
     ):
         self.argument, self.must, self.remedy, self.choices = argument, must, remedy, choices
+        self.kind, self.close, self.empty, self.cause = kind, close, empty, cause
         self.found, self.detail = clipped(found), clipped(detail)
         super().__init__(argument, must)
 
@@ -85,12 +95,14 @@ class InputError(ValueError):
         detail = f", {_spoken(self.detail, named)}" if self.detail else ""
         remedy = f" {_spoken(self.remedy, named)}" if self.remedy else ""
         whole = f"{begin}{middle}{detail}"
+        if self.cause is not None:
+            whole += f": {self.cause.sentence(named, lambda name: f'its {name}')}"
         return f"{whole}{'' if whole.endswith(('.', '?')) else '.'}{remedy}"
 
     @property
     def mentions(self) -> list[str]:
         """Other arguments that the sentence speaks of."""
-        return re.findall(_NAME, f"{self.must} {self.detail} {self.remedy}")
+        return [name for name in _NAME.findall(f"{self.must} {self.detail} {self.remedy}") if name]
 
     def about(self, argument: str) -> "InputError":
         """The same mistake, said of another argument: the one that the caller was given."""
@@ -98,14 +110,17 @@ class InputError(ValueError):
 
     def changed(self, **parts: Any) -> "InputError":
         """The same mistake with some of its parts replaced."""
-        kept: dict[str, Any] = {"argument": self.argument, "must": self.must, "found": self.found}
-        kept |= {"detail": self.detail, "remedy": self.remedy, "choices": self.choices}
-        return InputError(**{**kept, **parts})
+        return InputError(**{"argument": self.argument, "must": self.must, **self._more(), **parts})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker's mistake travels to the process that asked for the work.
-        parts = {"found": self.found, "detail": self.detail, "remedy": self.remedy, "choices": self.choices}
-        return _rebuilt, (self.argument, self.must, parts)
+        return _rebuilt, (self.argument, self.must, self._more())
+
+    def _more(self) -> dict[str, Any]:
+        return {
+            "found": self.found, "detail": self.detail, "remedy": self.remedy, "choices": self.choices,
+            "kind": self.kind, "close": self.close, "empty": self.empty, "cause": self.cause,
+        }  # fmt: skip
 
 
 def _rebuilt(argument: str, must: str, parts: dict[str, Any]) -> InputError:
@@ -113,7 +128,7 @@ def _rebuilt(argument: str, must: str, parts: dict[str, Any]) -> InputError:
 
 
 def _spoken(words: str, named: Callable[[str], str]) -> str:
-    return re.sub(_NAME, lambda name: named(name[1]), words)
+    return _NAME.sub(lambda found: named(found[1]) if found[1] else found[0], words)
 
 
 def clipped(text: str, most: int = _LETTERS) -> str:
@@ -161,7 +176,7 @@ def integer(name: str, value: object, *, least: int | None = None, most: int | N
             raise TypeError
         number = operator.index(value)  # pyright: ignore[reportArgumentType]
     except TypeError:
-        raise InputError(name, "be an integer", found=shown(cast(object, value))) from None
+        raise InputError(name, "be an integer", found=shown(cast(object, value)), empty=value is None) from None
     if least is not None and number < least:
         raise InputError(name, f"be at least {least}", found=_digits(number))
     if most is not None and number > most:
@@ -181,7 +196,7 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
             raise TypeError
         number = float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
-        raise InputError(name, "be a number", found=shown(cast(object, value))) from None
+        raise InputError(name, "be a number", found=shown(cast(object, value)), empty=value is None) from None
     except OverflowError:
         raise InputError(name, "be finite", found="a larger number than a float can hold") from None
     if not np.isfinite(number):
@@ -356,13 +371,16 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
     """Return `name` if it is one of `names`; otherwise say which one was probably meant."""
     names = list(names)
     if not isinstance(name, str):
-        raise InputError(kind, "be a name", found=shown(name))
+        raise InputError(kind, "be a name", found=shown(name), empty=name is None)
     if name in names:
         return name
     # One of two letters right is a slip; half of a long word is another word.
     close = difflib.get_close_matches(name[:80], names, n=1, cutoff=0.5 if len(name) < 4 else 0.6)
     hint = f"Did you mean '{close[0]}'?" if close else f"Choose from {', '.join(sorted(names))}."
-    raise InputError(kind, "be a known name", found=shown(name), remedy=hint, choices=tuple(names))
+    guess = close[0] if close else ""
+    raise InputError(
+        kind, "be a known name", found=shown(name), remedy=hint, choices=tuple(names), kind=kind, close=guess
+    )
 
 
 @contextmanager
@@ -402,8 +420,7 @@ def blamed(argument: str, must: str, thing: str, *, parts: bool = True) -> Gener
     except InputError as error:
         if error.argument == argument or (error.argument and not parts):
             raise
-        reason = str(error).removesuffix(".")
-        raise InputError(argument, must, detail=f"and {shown(thing)} is not: {reason}") from None
+        raise InputError(argument, must, detail=f"and {shown(thing)} is not", cause=error) from None
 
 
 @contextmanager
@@ -421,5 +438,4 @@ def within(argument: str, word: str) -> Generator[None]:
     except InputError as error:
         if error.argument in ("", argument):
             raise
-        reason = error.sentence(lambda name: name, lambda name: f"its {name}").removesuffix(".")
-        raise InputError(argument, "be possible", detail=f"and {shown(word)} is not: {reason}") from None
+        raise InputError(argument, "be possible", detail=f"and {shown(word)} is not", cause=error) from None

@@ -212,12 +212,17 @@ class NamedGauge:
     title: str
     sentence: str
 
+    @property
+    def factor(self) -> str:
+        """The measure as a factor of a product."""
+        return f"({self.title})" if " + " in self.title else self.title
+
 
 GAUGES: dict[str, NamedGauge] = {
     "tc": NamedGauge(gauge.tc, "TC", "Total correlation."),
     "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation."),
     "min": NamedGauge(gauge.both, "min(TC, DTC)", "Whichever of the two is smaller."),
-    "sum": NamedGauge(gauge.total, "(TC + DTC)", "Their sum, which is the sum of I(X_i; X_-i) over the tokens."),
+    "sum": NamedGauge(gauge.total, "TC + DTC", "Their sum, which is the sum of I(X_i; X_-i) over the tokens."),
 }
 
 

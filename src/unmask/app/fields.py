@@ -115,9 +115,11 @@ class Form:
         named = error.argument or next(iter(error.mentions), "")
         name = self._word(named) if named else ""
         # A list to choose from is on the page already, and an empty field shows nothing that could be quoted.
-        remedy = "The list has them all." if error.choices and error.remedy.startswith("Choose") else error.remedy
-        empty = error.found == "None"
-        shown = error.changed(found="" if empty else error.found, remedy="It is empty." if empty else remedy)
+        shown = error
+        if error.choices and not error.close:
+            shown = error.changed(remedy="The list has them all.")
+        if error.empty:
+            shown = error.changed(found="", remedy=f"It is empty. {error.remedy}".strip())
         words = shown.sentence(lambda each: f"'{self._word(each)}'", lambda each: self._word(each).capitalize())
         return (name if name in self.places else ""), words
 

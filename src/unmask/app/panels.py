@@ -49,7 +49,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
     if within:
         verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
     allowed = Line(
-        f"best possible: {number(least)} × gauge of {GAUGES[measure].title}",
+        f"best possible: {number(least)} × gauge of {GAUGES[measure].factor}",
         place, least * GAUGES[measure].make(view.length), _GREY, faint=True,
     )  # fmt: skip
     return [
@@ -74,7 +74,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
             "overhang",
             "Overhang against the gauge",
             f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the "
-            f"best guarantee for {GAUGES[measure].title} allows, {number(least)} times its gauge; {verdict}.",
+            f"best guarantee for {GAUGES[measure].factor} allows, {number(least)} times its gauge; {verdict}.",
             "token i",
             "tokens after it",
             [*(Line(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
@@ -84,7 +84,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
 
 def guarantees(view: laws.SizeLaws) -> str:
     """The guarantees in a table, the best of each column in bold."""
-    heads = ["size", *(f"× {words}" for words in (entry.title for entry in GAUGES.values())), "by theorem"]
+    heads = ["size", *(f"× {entry.factor}" for entry in GAUGES.values()), "by theorem"]
     best = {key: min(law.guarantees[key] for law in view.laws) for key in GAUGES}
     rows = []
     for law in view.laws:

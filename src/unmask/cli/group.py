@@ -77,7 +77,7 @@ class Command(click.Command):
     def _sentence(self, error: Any) -> str:
         word = self._word(error.argument)
         if error.choices and word.startswith("--"):
-            return f"{word}: no such {error.argument} {error.found}. {error.remedy}"
+            return f"{word}: no such {error.kind} {error.found}. {error.remedy}"
         return error.sentence(self._word, lambda name: word if word.startswith("--") else f"Argument '{name}'")
 
 
@@ -142,13 +142,14 @@ class Group(click.Group):
             return super().shell_complete(ctx, incomplete)
         return [CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)]
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _whoever_reads():  # --help and --version print here
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with _whoever_reads():
             code = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:  # click would end with 1
-            _forget_the_reader()
-            return 0
         return code
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
@@ -168,6 +169,16 @@ class Group(click.Group):
             click.echo(str(stopped) or "Stopped.", err=True)
             sys.exit(130)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _whoever_reads() -> Iterator[None]:
+    """A reader that goes away ends the command with 0, where click would end it with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _forget_the_reader()
+        raise click.exceptions.Exit(0) from None
 
 
 def _forget_the_reader() -> None:

@@ -159,7 +159,7 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
     drawn = ("One draw", f"{abbreviated(sizes)}   (seed {seed})")
     same = ("", "[dim]the same in every draw[/dim]")
     promises = [
-        (" ", f"[bold]{number(factor)}[/bold]", f"× {GAUGES[key].title}", _remark(key, schedule, promise))
+        (" ", f"[bold]{number(factor)}[/bold]", f"× {GAUGES[key].factor}", _remark(key, schedule, promise))
         for key, factor in factors.items()
     ]
     if measure is not None:

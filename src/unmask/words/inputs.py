@@ -26,10 +26,16 @@ def plainer(characters: str, path: Path) -> str:
     return f"This makes it fit: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
 
 
-def read_calibration(path: Path) -> Calibration:
-    """A calibration, of whatever model."""
+def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
+    """A calibration, of whatever model.
+
+    Arguments:
+        path: The file.
+        called: What the user calls it; its path by default.
+    """
+    name = called or str(path)
     try:
-        with check.blamed("calibration", "be a calibration", str(path)), check.renamed("path", "calibration"):
+        with check.blamed("calibration", "be a calibration", name):
             return Calibration.load(path)
     except check.InputError as error:
         if _loads(Schedule, path):
@@ -37,7 +43,8 @@ def read_calibration(path: Path) -> Calibration:
                 argument="calibration",
                 must="name a calibration",
                 found="",
-                detail=f"and '{path}' is a schedule",
+                detail=f"and {check.shown(name)} is a schedule",
+                cause=None,
                 remedy="A calibration is what `unmask calibrate` writes, not what `unmask advise` saves.",
             ) from None
         raise
@@ -74,7 +81,7 @@ def check_calibration(
 def read_schedule(path: Path) -> Schedule:
     """A schedule saved by `unmask advise --save` or `Schedule.save`."""
     try:
-        with check.blamed("schedule", "be a schedule", str(path)), check.renamed("path", "schedule"):
+        with check.blamed("schedule", "be a schedule", str(path)):
             return Schedule.load(path)
     except check.InputError as error:
         if _loads(Calibration, path):
@@ -84,6 +91,7 @@ def read_schedule(path: Path) -> Schedule:
                 must="name a schedule",
                 found="",
                 detail=f"and '{path}' is a calibration",
+                cause=None,
                 remedy=f"Run `{command}` to make one of it.",
             ) from None
         raise

@@ -15,7 +15,7 @@ from unmask import _check as check
 from unmask import order, size
 from unmask.calibrate import Calibration, measured_as
 from unmask.information.curve import Curve
-from unmask.names import ORDERS, RULES, SIZES, Need, sizes_that_need
+from unmask.names import ORDERS, RULES, SIZES, NamedSize, Need, sizes_that_need
 from unmask.schedule import Schedule
 
 Family = Callable[[int], size.Blind]
@@ -25,6 +25,11 @@ CURVE_SIZES = sizes_that_need(Need.CURVE)
 BLIND_SIZES = sizes_that_need(Need.STEPS, Need.CURVE)
 REACTIVE_SIZES = sizes_that_need(Need.NUMBER)
 ORDER_WORDS = tuple(name for name, entry in ORDERS.items() if entry.alone)
+# Those that do not look at predictions, and need no number of steps to be what they are.
+MEASURABLE = tuple(
+    name for name in ORDER_WORDS if issubclass(ORDERS[name].kind, order.BlindOrder) and not ORDERS[name].numbered
+)
+NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if entry.numbered)})-([0-9]{{1,18}})")
 _NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
 # What the shell and the page propose: a number is only an example.
 SIZE_WORDS = (*BLIND_SIZES, *(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES))
@@ -66,9 +71,9 @@ def order_named(word: object) -> order.BlindOrder | order.ReactiveOrder:
     """The order of that name; `comb-16` is a comb of 16 segments."""
     if not isinstance(word, str):
         raise check.InputError("order", "be a name", found=check.shown(word))
-    if comb := re.fullmatch(r"comb-([0-9]{1,18})", word):
+    if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):
-            return order.Comb(int(comb[1]))
+            return ORDERS[numbered[1]].kind(int(numbered[2]))  # pyright: ignore[reportReturnType, reportCallIssue]
     found = ORDERS[check.known("order", word, ORDER_WORDS)].kind()
     assert isinstance(found, order.BlindOrder | order.ReactiveOrder)
     return found
@@ -88,14 +93,17 @@ def check_combs(words: Iterable[str], length: int) -> None:
 
 def measurable(word: str) -> order.BlindOrder:
     """The order of that name, if it can be measured: it must not look at predictions."""
-    found = order_named(word)
-    if not isinstance(found, order.BlindOrder) or found == order.Comb():
+    if word in ORDER_WORDS and word not in MEASURABLE:
         raise check.InputError(
-            "orders",
-            "hold orders that can be measured once for all",
+            "order",
+            "be one that can be measured once for all",
             found=check.shown(word),
             remedy="Take random, spread, left-to-right, dilated, and combs with their segments, such as comb-16.",
         )
+    if not NUMBERED.fullmatch(word):
+        check.known("order", word, (*MEASURABLE, "comb-16"))
+    found = order_named(word)
+    assert isinstance(found, order.BlindOrder)
     return found
 
 
@@ -195,9 +203,14 @@ def order_title(kind: order.Order) -> str:
 def described(schedule: Schedule) -> NamedSchedule:
     """A schedule from a file, named as well as words can."""
     steps = schedule.size.steps if isinstance(schedule.size, size.Blind) else None
-    kind = type(schedule.size)
-    name = next((name for name, entry in SIZES.items() if entry.kind is kind), kind.__name__.lower())
+    named = [name for name, entry in SIZES.items() if _is_of(entry, schedule.size)]
+    # A name that settles more says more: minimax-tc before minimax.
+    name = max(named, key=lambda name: len(SIZES[name].settled), default=type(schedule.size).__name__.lower())
     return NamedSchedule(order_title(schedule.order), name, steps, schedule)
+
+
+def _is_of(entry: NamedSize, thing: object) -> bool:
+    return entry.kind is type(thing) and all(getattr(thing, part) is value for part, value in entry.settled.items())
 
 
 def words_for(

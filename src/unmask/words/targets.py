@@ -6,7 +6,7 @@ from typing import Any
 
 from unmask import _check as check
 from unmask import bounds, evaluate, size
-from unmask.names import GAUGES, SIZES
+from unmask.names import GAUGES, SIZES, Need
 from unmask.words.data import Data
 from unmask.words.schedules import Family, size_family
 
@@ -57,7 +57,8 @@ def _row(name: str, measure: str, length: int, amount: float, target: float) -> 
 
 def quick(name: str) -> bool:
     """Whether the fewest steps of a size are found without trying every number of them."""
-    return name in ("tc", "dtc") or name.startswith("minimax")
+    entry = SIZES[name]
+    return entry.needs is Need.STEPS and entry.make(1).monotone
 
 
 def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) -> list[dict[str, Any]]:
@@ -73,7 +74,7 @@ def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) ->
     rows: list[dict[str, Any]] = []
     for name in names:
         if curve.length > _MOST and not quick(name):
-            wanted = f"be tc, dtc or a minimax size for more than {_MOST:,} tokens"
+            wanted = f"be one that never loses by an extra step, such as minimax-tc, for more than {_MOST:,} tokens"
             remedy = "Of any other, every number of steps would have to be tried."
             raise check.InputError("size", wanted, found=check.shown(name), remedy=remedy)
     for name in names:

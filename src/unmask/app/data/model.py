@@ -74,13 +74,8 @@ class Overview:
 
 def read(path: str) -> Calibration:
     """The calibration in a file; read again only if the file has changed."""
-    file = Path(path)
-    try:
-        return _read(path, file.stat().st_mtime_ns)
-    except check.InputError as error:
-        # An uploaded file lies under a name that its owner has never seen.
-        parts = {name: getattr(error, name).replace(path, file.name) for name in ("must", "found", "detail", "remedy")}
-        raise error.changed(argument="file", **parts) from None
+    with check.renamed("calibration", "file"):
+        return _read(path, Path(path).stat().st_mtime_ns)
 
 
 def differs(calibration: Calibration, model: models.Model) -> str:
@@ -94,7 +89,9 @@ def differs(calibration: Calibration, model: models.Model) -> str:
 
 @lru_cache(maxsize=8)
 def _read(path: str, changed: int) -> Calibration:
-    found = read_calibration(Path(path))
+    file = Path(path)
+    # An uploaded file lies under a name that its owner has never seen.
+    found = read_calibration(file, called=file.name)
     if not found.losses:
         raise check.InputError("", "The calibration is empty: no order was measured")
     return found

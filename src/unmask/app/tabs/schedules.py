@@ -25,10 +25,7 @@ def build() -> Tab:
             form.add("steps", steps, links.whole(least=1, most=laws.LONGEST))
             sizes = gr.CheckboxGroup(list(FREE_SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
             form.add("size", sizes, links.some_of(FREE_SIZES))
-            gauges = [
-                (entry.title.removeprefix("(").removesuffix(")") if key == "sum" else entry.title, key)
-                for key, entry in GAUGES.items()
-            ]
+            gauges = [(entry.title, key) for key, entry in GAUGES.items()]
             measure = gr.Radio(
                 gauges, value="tc", label="Gauge",
                 info="What the guarantee is measured against",
