@@ -144,6 +144,7 @@ class Replay(Draw):
 
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
         _arguments(log_probabilities, uniform, rows)
+        check.instance("rows", rows, Tensor, "be a tensor of indices")
         if outside(rows, self.tokens.numel()):
             raise check.InputError("rows", f"hold indices from 0 to {self.tokens.numel() - 1}")
         return self.tokens.to(device=rows.device, dtype=torch.int64).flatten()[rows]
@@ -173,7 +174,7 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     weight = logits.new_empty((count, vocab + -vocab % _BLOCK))
     torch.sub(logits, largest, out=weight[:, :vocab]).exp_()
     weight[:, vocab:].zero_()
-    blocks = weight.view(count, -1, _BLOCK)
+    blocks = weight.view(count, weight.shape[1] // _BLOCK, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
     # Keep the target strictly below the total, where rounding could otherwise put it past the last token.
