@@ -44,7 +44,7 @@ import numpy as np
 import torch
 
 import unmask
-from fuzz_values import ABSURD, FUNCTIONS, GOOD, MADE_HERE, OBJECTS
+from fuzz_core_values import ABSURD, FUNCTIONS, GOOD, MADE_HERE, OBJECTS
 from unmask import InputError
 
 ROOMS = (
