@@ -174,7 +174,8 @@ def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: boo
         InputError: if another process holds it.
     """
     given = Path(path)
-    beside = given / _LOCK if given.is_dir() else given.with_name(f".{given.name}.lock")
+    held = Path(os.path.realpath(given))  # whoever comes by a link holds the same
+    beside = held / _LOCK if held.is_dir() else held.with_name(f".{held.name}.lock")
     lock = _acquired(beside, wait)
     if lock is None:
         raise check.InputError(

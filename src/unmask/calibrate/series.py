@@ -13,13 +13,13 @@ from unmask.calibrate.calibration import Calibration
 from unmask.calibrate.losses import Losses
 from unmask.calibrate.measurement import measure
 from unmask.engine import LOCAL, SHARD, Engine
-from unmask.evaluate.given import check_ids, texts_of
+from unmask.evaluate.given import Randomness, check_ids, seed_of, texts_of
 from unmask.predict import MaskPredictor
 
 POINTS = 33
 
 
-def blank(fingerprint: str, tokens: Tensor, seed: int) -> Calibration:
+def blank(fingerprint: str, tokens: Tensor, rng: Randomness) -> Calibration:
     """A calibration without any order.
 
     Arguments:
@@ -29,7 +29,7 @@ def blank(fingerprint: str, tokens: Tensor, seed: int) -> Calibration:
     """
     check.instance("fingerprint", fingerprint, str, "be text")
     check_ids(tokens)
-    seed = check.seed("seed", seed)
+    seed = seed_of(rng)
     digest = hashlib.sha256(tokens.cpu().numpy().tobytes() + str(seed).encode()).hexdigest()[:16]
     return Calibration(tokens.shape[1], fingerprint, tokens.shape[0], {}, digest)
 
@@ -40,7 +40,7 @@ def measure_orders(
     tokens: Tensor,
     kept: Calibration,
     *,
-    seed: int,
+    rng: Randomness,
     points: int = POINTS,
     batch: int = SHARD,
     engine: Engine = LOCAL,
@@ -54,7 +54,7 @@ def measure_orders(
         orders: Orders by name.
         tokens: Texts, shape `(count, length)`.
         kept: What is known already, such as nothing (`blank`).
-        seed: Seeds the orders.
+        rng: A seed, or a generator that gives one: the orders come from it, and must be those of `kept`.
         points: Places to measure; left to right is measured at all of them.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
@@ -66,7 +66,7 @@ def measure_orders(
     texts_of(tokens, predictor, least=2)
     check.function("save", save)
     check.function("progress", progress)
-    seed, points = check.seed("seed", seed), check.integer("points", points, least=1)
+    seed, points = seed_of(rng), check.integer("points", points, least=1)
     for name, kind in orders.items():
         if name in kept.losses:
             continue

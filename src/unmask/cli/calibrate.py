@@ -16,7 +16,7 @@ from unmask._atomic import locked
 from unmask.calibrate import Calibration
 from unmask.cli import options
 from unmask.cli.output import progress
-from unmask.cli.report import Column, Report, dim, facts, grid, title, words
+from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.words.inputs import check_calibration, read_calibration
 from unmask.words.models import Source, windows
@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
 
 ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
-POINTS = 33
 _TABLE = (8, 16, 32, 64)
 
 
@@ -45,7 +44,7 @@ _TABLE = (8, 16, 32, 64)
 @options.texts
 @options.length
 @click.option(
-    "--points", type=options.INTEGER, default=POINTS, show_default=True, metavar="P",
+    "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
     help="Places at which random and spread orders are measured; more is finer and slower.",
 )  # fmt: skip
 @options.workers
@@ -77,9 +76,9 @@ def calibrate(
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
-    JSON: model, length, texts, seconds, orders, measured (those measured now), entropy, tc and dtc of the model (from
-    the random order; each with nats per sequence and bits_per_token, null without that order), rows of steps, order,
-    sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders first.
+    JSON: model, length, texts, seconds, orders, measured (those that were not in the file when it began), entropy, tc
+    and dtc of the model (from the random order; each with nats per sequence and bits_per_token, null without that
+    order), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)
@@ -129,7 +128,7 @@ def measured(
     kept: Calibration,
     *,
     seed: int,
-    points: int = POINTS,
+    points: int = 33,
     engine: Engine = LOCAL,
     save: Callable[[Calibration], Calibration] = lambda found: found,
 ) -> Calibration:
@@ -147,7 +146,7 @@ def measured(
             wanted,
             tokens,
             kept,
-            seed=seed,
+            rng=seed,
             points=points,
             engine=engine,
             save=save,
@@ -212,7 +211,7 @@ def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
 
 
 def _shown(record: dict[str, Any]) -> list[Any]:
-    shown: list[Any] = [f"Already measured: {name}" for name in record["orders"] if not record["measured"]]
+    shown: list[Any] = [plain(f"Already measured: {name}") for name in record["orders"] if not record["measured"]]
     if record["entropy"] is not None:
         labels = {"entropy": "entropy", "tc": "total correlation", "dtc": "dual total correlation"}
         lines = [

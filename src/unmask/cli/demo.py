@@ -136,7 +136,7 @@ def _error_table(rows: list[dict[str, Any]], data: list[str]) -> Any:
         return f"[dim]{number(found[_SIZES[0], name][row['size']])}  [/dim]"
 
     lines = [{"size": name, "label": name, "kind": 0} for name in _SIZES]
-    lines += [{"size": key, "label": f"[dim]{key.upper()}[/dim]", "kind": 1} for key in ("tc", "dtc")]
+    lines += [{"size": key, "label": key.upper(), "kind": 1} for key in ("tc", "dtc")]
     columns = [Column(name, lambda row, name=name: cell(name, row)) for name in data]
     return grid([words("schedule", "label"), *columns], lines, section="kind")
 

@@ -50,7 +50,7 @@ _BIT = math.log(2)
 @click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE",
-    help="Also write the rows to this file: JSON lines if it ends in .jsonl, Parquet if in .parquet, else CSV.",
+    help="Also write the rows to this file: .csv, .jsonl or .parquet.",
 )  # fmt: skip
 @click.option("--figure", type=options.FILE, metavar="PNG", help="Also draw bits per token against evaluations.")
 @options.workers
@@ -144,7 +144,7 @@ def _measure(
             model.predictor,
             [row.schedule for row in schedules],
             tokens,
-            seed=seed,
+            rng=seed,
             reference=reference,
             engine=engine,
             progress=lambda number, done: bar.advance(tasks[number], done),

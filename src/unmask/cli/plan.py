@@ -78,7 +78,8 @@ def plan(
     JSON: length, steps, size, mean_sizes (one per step), overhang (expected number of tokens after the i-th in its own
     batch, i = 1 ... length-1), guarantee {tc, dtc, min, sum}, sizes (one draw for --seed); for tc and dtc also
     coefficient (the paper's f) and theorem (the factor of its bound, null where that does not hold); for minimax sizes
-    and universal also factor; with a distribution or curve also data and expected_kl.
+    and universal also factor; with a distribution or curve also data and expected_kl, and with
+    --estimate-curve its standard_error.
     With --target: length, target, tc, dtc, guaranteed (rows of size, theorem, simplified, exact; the first two are null
     for minimax sizes, and simplified for target 0), measured (rows of size, steps, expected_kl; empty without a
     distribution or curve, steps null where no number of steps is enough), recommendation; with a distribution or curve

@@ -13,6 +13,7 @@ from typing import Any, final
 import click
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +38,7 @@ class Column:
 
 def words(heading: str, key: str | None = None) -> Column:
     """A column of words: what the row has under that key."""
-    return Column(heading, lambda row: str(row[key or heading]), left=True)
+    return Column(heading, lambda row: escape(str(row[key or heading])), left=True)
 
 
 def grid(columns: Sequence[Column], rows: Iterable[Row], *, section: str | None = None, tight: bool = False) -> Table:

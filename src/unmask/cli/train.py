@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,7 +153,7 @@ def _report(
         None if bits is None else f"Loss at the end: {bits:.3f} bits per token of the training text.",
         None if finished else "Stopped before the end. The same command continues the run.",
     ]
-    following = f"unmask generate --model {output} --watch" if finished else ""
+    following = f"unmask generate --model {shlex.quote(str(output))} --watch" if finished else ""
     return Report(record, shown, written=[file], next=following, code=code)
 
 

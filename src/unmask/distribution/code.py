@@ -16,7 +16,7 @@ extremes matter:
   distributions. `TC = (L−d) log q`, `DTC = d log q`.
 * **Parity** is the case `d = L−1`, over any field and at any length: `TC = log q`, `DTC = (L−1) log q`.
 
-Every code answers one question, `_reading(revealed)`: which of the revealed tokens are free, which positions
+Every code answers one question, `_solve(revealed)`: which of the revealed tokens are free, which positions
 they determine, and by which linear map. Marginals, probabilities and draws follow from that.
 
 References:
@@ -33,7 +33,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _check as check
+import unmask._check as check
 from unmask.distribution.base import Distribution
 from unmask.information.curve import Curve
 
@@ -42,7 +42,7 @@ _MOST_ALPHABET = 2**31
 
 @final
 @dataclass(frozen=True, eq=False)
-class Split:
+class Solution:
     """What a set of revealed tokens says about a codeword.
 
     Arguments:
@@ -62,25 +62,25 @@ class Code(Distribution):
     dimension: int
 
     @abstractmethod
-    def _reading(self, revealed: NDArray[np.int64]) -> Split:
+    def _solve(self, revealed: NDArray[np.int64]) -> Solution:
         """What the tokens at the sorted positions `revealed` determine."""
 
     def log_probability(self, tokens: ArrayLike) -> NDArray[np.float64]:
         """`−d log q` for each row of `tokens` that is a codeword, `-inf` for the others, shape `(batch,)`."""
         tokens = check.tokens("tokens", tokens, length=self.length, vocab=self.vocab)
-        reading = self._reading(np.arange(self.length))
-        implied = _times(tokens[:, reading.free], reading.matrix, self.vocab)
-        inside = (tokens[:, reading.determined] == implied).all(axis=1)
+        solution = self._solve(np.arange(self.length))
+        implied = _times(tokens[:, solution.free], solution.matrix, self.vocab)
+        inside = (tokens[:, solution.determined] == implied).all(axis=1)
         return np.where(inside, -self.dimension * math.log(self.vocab), -np.inf)
 
     def sample(self, count: int, *, rng: check.Rng) -> NDArray[np.int64]:
         """`count` independent codewords, shape `(count, length)`: uniform messages times a generator."""
         count, source = self._draws(count, rng)
-        reading = self._reading(np.arange(self.length))
+        solution = self._solve(np.arange(self.length))
         tokens = np.empty((count, self.length), dtype=np.int64)
-        message = source.integers(self.vocab, size=(count, reading.free.size))
-        tokens[:, reading.free] = message
-        tokens[:, reading.determined] = _times(message, reading.matrix, self.vocab)
+        message = source.integers(self.vocab, size=(count, solution.free.size))
+        tokens[:, solution.free] = message
+        tokens[:, solution.determined] = _times(message, solution.matrix, self.vocab)
         return tokens
 
     def _marginals(self, tokens: NDArray[np.int64], masked: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -89,15 +89,15 @@ class Code(Distribution):
         patterns, group = np.unique(masked, axis=0, return_inverse=True)
         group = group.reshape(-1)
         for number, hidden in enumerate(patterns):
-            reading = self._reading(np.flatnonzero(~hidden))
-            if not reading.determined.size:
+            solution = self._solve(np.flatnonzero(~hidden))
+            if not solution.determined.size:
                 continue
             rows = np.flatnonzero(group == number)
-            implied = _times(tokens[np.ix_(rows, reading.free)], reading.matrix, self.vocab)
-            unknown = hidden[reading.determined]
-            seen = tokens[np.ix_(rows, reading.determined[~unknown])]
+            implied = _times(tokens[np.ix_(rows, solution.free)], solution.matrix, self.vocab)
+            unknown = hidden[solution.determined]
+            seen = tokens[np.ix_(rows, solution.determined[~unknown])]
             possible = (implied[:, ~unknown] == seen).all(axis=1)
-            certain = reading.determined[unknown]
+            certain = solution.determined[unknown]
             row, column = rows[possible][:, None], certain[None, :]
             result[row, column] = 0.0
             result[row, column, implied[np.ix_(possible, unknown)]] = 1.0
@@ -111,12 +111,12 @@ class Separable(Code):
         """The exact loss curve: `log q` below `dimension` visible tokens, zero from there on."""
         return Curve(np.where(np.arange(self.length) < self.dimension, math.log(self.vocab), 0.0))
 
-    def _reading(self, revealed: NDArray[np.int64]) -> Split:
+    def _solve(self, revealed: NDArray[np.int64]) -> Solution:
         if revealed.size < self.dimension:
             return _nothing_determined(revealed)
         free = revealed[: self.dimension]
         determined = np.setdiff1d(np.arange(self.length), free)
-        return Split(free, determined, self._rule(free, determined))
+        return Solution(free, determined, self._rule(free, determined))
 
     @abstractmethod
     def _rule(self, free: NDArray[np.int64], determined: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -268,9 +268,9 @@ def galois_field(order: int) -> Any:
     return galois.GF(order)
 
 
-def _nothing_determined(revealed: NDArray[np.int64]) -> Split:
+def _nothing_determined(revealed: NDArray[np.int64]) -> Solution:
     nobody = np.arange(0)
-    return Split(revealed, nobody, np.zeros((revealed.size, 0), dtype=np.int64))
+    return Solution(revealed, nobody, np.zeros((revealed.size, 0), dtype=np.int64))
 
 
 def _times(tokens: NDArray[np.int64], matrix: NDArray[np.int64], order: int) -> NDArray[np.int64]:

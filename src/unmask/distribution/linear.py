@@ -29,10 +29,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unmask import _check as check
-from unmask.distribution.code import Code, Split, galois_field, prime_power
-from unmask.distribution.estimate import CurveEstimate, average
+import unmask._check as check
+from unmask.distribution.code import Code, Solution, galois_field, prime_power
 from unmask.information.curve import Curve
+from unmask.information.estimate import CurveEstimate, average
 
 _MOST_LENGTH = 22
 _MOST_CODEWORDS = 2**22
@@ -153,7 +153,7 @@ class LinearCode(Code):
             grows = ~grows[:, ::-1]
         return average(np.where(grows, math.log(self.vocab), 0.0))
 
-    def _reading(self, revealed: NDArray[np.int64]) -> Split:
+    def _solve(self, revealed: NDArray[np.int64]) -> Solution:
         hidden = np.setdiff1d(np.arange(self.length), revealed)
         order = np.concatenate([revealed, hidden])
         reduced = galois_field(self.vocab)(self.generator[:, order]).row_reduce(ncols=revealed.size)
@@ -162,7 +162,7 @@ class LinearCode(Code):
         untouched = np.all(np.asarray(reduced)[pivots.size :] == 0, axis=0)
         determined = np.setdiff1d(np.flatnonzero(untouched), pivots)
         matrix = np.asarray(reduced)[: pivots.size, determined].astype(np.int64)
-        return Split(order[pivots], order[determined], matrix)
+        return Solution(order[pivots], order[determined], matrix)
 
     # An estimate is made of many small ones, each of which asks for it.
     @cached_property

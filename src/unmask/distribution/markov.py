@@ -55,6 +55,9 @@ class Markov(Distribution):
         transition: The matrix `P[v, w] = p(next = w | token = v)`, shape `(vocab, vocab)`.
         length: The number of tokens `L`.
 
+    Attributes:
+        stationary: The stationary law `π`, shape `(vocab,)`: that of every single token.
+
     Raises:
         InputError: if `transition` is not a square matrix of distributions, or has several stationary laws.
 

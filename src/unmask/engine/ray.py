@@ -142,7 +142,7 @@ class Ray(Engine):
         """How many shards to have under way.
 
         Raises:
-            ValueError: if no machine has room for a single worker; Ray would wait for one for ever.
+            InputError: if no machine has room for a single worker; Ray would wait for one for ever.
         """
         name, need = ("GPU", 1) if self.gpu else ("CPU", _cores())
         machines = [int(node["Resources"].get(name, 0)) for node in _library().nodes() if node["Alive"]]

@@ -18,6 +18,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.exact import Estimate
+from unmask.evaluate.given import Randomness, seed_of
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replays
 from unmask.predict import MaskPredictor
@@ -79,7 +80,7 @@ def compare(
     schedules: Sequence[Schedule],
     tokens: Tensor,
     *,
-    seed: int,
+    rng: Randomness,
     reference: bool = True,
     batch: int = SHARD,
     engine: Engine = LOCAL,
@@ -91,7 +92,7 @@ def compare(
         predictor: The model.
         schedules: The schedules.
         tokens: Texts, shape `(count, length)`, on the device of the model.
-        seed: Seeds sizes, orders and the reference.
+        rng: A seed, or a generator that gives one: sizes, orders and the reference come from it.
         reference: Whether to measure one by one in random order too, from a few evaluations of each text.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
@@ -100,7 +101,9 @@ def compare(
     """
     check.instance("reference", reference, bool, "be True or False")
     check.function("progress", progress)
-    seed, base = check.seed("seed", seed), None
+    if not schedules:
+        raise check.InputError("schedules", "hold at least one")
+    seed, base = seed_of(rng), None
     if reference:
         base, _ = random_order(
             predictor, tokens, rng=seed, points=POINTS, batch=batch, engine=engine,

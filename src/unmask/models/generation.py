@@ -1,12 +1,13 @@
 """Text from a model in one call, and what a prompt means to it."""
 
-from collections.abc import Sequence
+import numpy as np
 
 from unmask import _check as check
 from unmask import order, size
 from unmask._torch import Tensor, torch
+from unmask._torch import plain as plain_values
 from unmask.models.base import Model
-from unmask.sample import Categorical, Draw, Sampler
+from unmask.sample import Categorical, Draw, Sampler, Seeds, seeds_of
 from unmask.schedule import Schedule
 
 _STEPS = 16
@@ -21,7 +22,7 @@ def generate(
     prompt: str | None = None,
     length: int | None = None,
     draw: Draw | None = None,
-    rng: int | Sequence[int] = 0,
+    rng: Seeds = 0,
 ) -> list[str]:
     """Texts that a model writes under a schedule.
 
@@ -32,7 +33,7 @@ def generate(
         prompt: What is given: `_` or the model's own mask token stands for a masked token. None for nothing.
         length: Tokens in all; the model's own by default, and those of the prompt if there is one.
         draw: How a token is drawn from its prediction; the predicted law itself by default.
-        rng: The seed of the first text, from which the others count on; or a seed for each.
+        rng: The seed of the first text, from which the others count on; or a seed for each, or a generator.
 
     Example:
         >>> import unmask
@@ -45,10 +46,12 @@ def generate(
     masked = int((start == model.predictor.mask).sum())
     if schedule is None:
         schedule = Schedule(size.Even(min(_STEPS, masked)), order.Comb())
-    seeds = [check.seed("rng", rng) + row for row in range(count)] if isinstance(rng, int) else list(rng)
+    # As on the command line: the first text of a seed is that of the seed alone.
+    plain = isinstance(rng, int | np.integer) and not isinstance(rng, bool)
+    seeds = [check.seed("rng", rng) + row for row in range(count)] if plain else seeds_of(rng, count)
     sampler = Sampler(model.predictor, schedule, Categorical() if draw is None else draw)
     traces = sampler.batches(start.expand(count, -1), rng=seeds)
-    rows: list[list[int]] = [row for trace in traces for row in trace.tokens.tolist()]
+    rows: list[list[int]] = [row for trace in traces for row in plain_values(trace.tokens)]
     return [model.codec.decode(row) for row in rows]
 
 
@@ -63,6 +66,8 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
         length: Tokens in all; of an answer with `chat`.
         chat: Whether the prompt is a message that is to be answered.
     """
+    if prompt is not None and not isinstance(prompt, str):
+        raise check.InputError("prompt", "be a text", found=check.shown(prompt))
     if length is not None:
         check.integer("length", length, least=1, most=model.length)
     mask = model.predictor.mask

@@ -106,12 +106,13 @@ class Alphabet(Codec):
             return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
         except KeyError as error:
             where = text.index(error.args[0])
-            lower = " Write it in lower case." if error.args[0].lower() in table else ""
+            lower = "Write it in lower case." if error.args[0].lower() in table else ""
             named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
             raise check.InputError(
                 name,
                 f"use the {self.vocab} characters of the alphabet{named}",
-                detail=f"but has {error.args[0]!r} at character {where + 1}.{lower}",
+                detail=f"but has {error.args[0]!r} at character {where + 1}",
+                remedy=lower,
             ) from None
 
     def decode(self, tokens: Sequence[int]) -> str:

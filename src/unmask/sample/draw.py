@@ -173,7 +173,7 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
     weight = logits.new_empty((count, vocab + -vocab % _BLOCK))
     torch.sub(logits, largest, out=weight[:, :vocab]).exp_()
     weight[:, vocab:].zero_()
-    blocks = weight.view(count, -1, _BLOCK)
+    blocks = weight.view(count, weight.shape[1] // _BLOCK, _BLOCK)
     sums = blocks.sum(dim=-1).to(torch.float64)
     ends = sums.cumsum(dim=-1)
     # Keep the target strictly below the total, where rounding could otherwise put it past the last token.

@@ -27,7 +27,7 @@ from unmask.size.reactive import Ranked, Reactive
 
 @final
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Chosen:
     """The positions of one step and their predictions.
 
     Attributes:
@@ -47,7 +47,7 @@ class Plan(ABC):
     """Which positions of a batch come at which step."""
 
     @abstractmethod
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
+    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
         """The next non-empty step from `step` on, or `None` when nothing is left."""
 
     @abstractmethod
@@ -192,7 +192,7 @@ class BlindPlan(Plan):
         gone: NDArray[np.bool_] = closed.flatten().cpu().numpy()[self.row]
         return BlindPlan._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
 
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
+    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
         # The first step from `step` on that reveals anything: an early stop may have emptied some.
         done = int(self.ends[min(step, self.ends.size - 1)])
         step = int(np.searchsorted(self.ends, done, side="right")) - 1
@@ -206,7 +206,7 @@ class BlindPlan(Plan):
         else:
             index = self.index[some]
             prediction = predictor(tokens[index], masked[index], self.local[part])
-        return Choice(step, rows, prediction, sequences)
+        return Chosen(step, rows, prediction, sequences)
 
 
 @final
@@ -245,7 +245,7 @@ class ReactivePlan(Plan):
         table = torch.as_tensor(turns).to(device) if isinstance(schedule.size, Blind) else None
         return ReactivePlan(schedule, torch.as_tensor(block).to(device), torch.as_tensor(rank).to(device), table)
 
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Choice | None:
+    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
         if tokens.numel() == 0:
             return None
         candidates, wanted = self._candidates(step, masked)
@@ -269,7 +269,7 @@ class ReactivePlan(Plan):
         length = tokens.shape[1]
         local = rows[chosen]
         whole = sequences[local // length] * length + local % length
-        return Choice(step, whole, prediction.take(chosen), evaluated.cpu().numpy())
+        return Chosen(step, whole, prediction.take(chosen), evaluated.cpu().numpy())
 
     def without(self, closed: Tensor) -> "ReactivePlan":
         return self  # it looks at what is masked at each step

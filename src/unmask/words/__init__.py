@@ -6,6 +6,7 @@
     models       which model, on which device, and on which texts
     targets      how many steps a target error needs
     training     alphabets, masks, and the processes of a run
+    workers      who does the work
     mistakes     what else can be the request's fault
     outputs      files that results go to
     sentences    numbers and advice, as people read them
