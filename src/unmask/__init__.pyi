@@ -13,7 +13,7 @@ from . import sample as sample
 from . import schedule as schedule
 from . import size as size
 from . import train as train
-from ._check import InputError as InputError
+from ._errors import InputError as InputError
 from .calibrate.advice import advise as advise
 from .calibrate.calibration import Calibration as Calibration
 from .calibrate.measurement import measure as measure

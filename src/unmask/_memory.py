@@ -37,7 +37,7 @@ def check_memory(needed: int, argument: str, remedy: str = "", *, device: Any = 
     Example:
         >>> check_memory(10**20, "count", "Take fewer.")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        unmask._check.InputError: Argument 'count' must fit into memory, but takes at least 100 EB and there are ...
+        unmask.InputError: Argument 'count' must fit into memory, but takes at least 100 EB and there are ...
     """
     there = machine_memory() if device is None or device.type != "cuda" else gpu_memory(device)
     if there is not None and needed > there:

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDER
 Within = order.BlindOrder | order.ReactiveOrder
 
 
+@final
 @dataclass(frozen=True)
 class Schedule:
     """How many tokens to reveal at each step, and which.

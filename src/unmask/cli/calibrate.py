@@ -78,7 +78,8 @@ def calibrate(
 
     JSON: model, length, texts, seconds, orders, measured (those that were not in the file when it began), entropy, tc
     and dtc of the model (from the random order; each with nats per sequence and bits_per_token, null without that
-    order), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders first.
+    order), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best
+    orders first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)

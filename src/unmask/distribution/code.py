@@ -247,7 +247,7 @@ def prime_power(name: str, value: object) -> int:
         9
         >>> prime_power("alphabet", 12)
         Traceback (most recent call last):
-        unmask._check.InputError: Argument 'alphabet' must be a prime power, not 12.
+        unmask.InputError: Argument 'alphabet' must be a prime power, not 12.
     """
     order = check.integer(name, value, least=2, most=_MOST_ALPHABET)
     # `galois` has this test too, but importing it takes a second, and constructors should be instant.

@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import unmask._check as check
 from unmask.distribution.code import Code, Solution, galois_field, prime_power
+from unmask.distribution.estimate import CurveEstimate, average
 from unmask.information.curve import Curve
-from unmask.information.estimate import CurveEstimate, average
 
 _MOST_LENGTH = 22
 _MOST_CODEWORDS = 2**22
