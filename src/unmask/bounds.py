@@ -98,7 +98,7 @@ def dtc_rate(length: int, steps: int) -> float:
         >>> round(dtc_rate(2000, 500), 6)
         0.017502
     """
-    length = check.integer("length", length, least=2)
+    length = check.integer("length", length, least=2, most=check.EXACT)
     steps, length = check.steps_and_length(steps, length)
     h = math.log(length - 1) + 1
     if steps <= h:
@@ -118,7 +118,7 @@ def dtc_coefficient_bound(length: int, steps: int, masked: int | None = None) ->
         steps: `K`.
         masked: `L'`, the number of masked tokens; all of them by default.
     """
-    length = check.integer("length", length, least=1)
+    length = check.integer("length", length, least=1, most=check.EXACT)
     masked = length if masked is None else check.integer("masked", masked, least=1, most=length)
     steps = check.integer("steps", steps, least=2, most=masked)
     m = min(masked - steps, length / steps * (harmonic(length - 1) - harmonic(length - masked)))
@@ -182,7 +182,7 @@ def hard_curve(length: int, rest: int) -> Curve:
         length: `L`.
         rest: `M`, from 1 to `L − 1`: how many tokens are determined by the others.
     """
-    length = check.integer("length", length, least=2)
+    length = check.integer("length", length, least=2, most=check.EXACT)
     rest = check.integer("rest", rest, least=1, most=length - 1)
     left = length - np.arange(length)
     return Curve(np.maximum(1 / rest - 1 / left, 0.0))
@@ -218,7 +218,7 @@ def li_cai(length: int, largest: int, information_sum: float, prediction_error: 
     No rank has more than `largest − 1` tokens after it in its batch, so the factor `(largest − 1)/L` holds too; theirs
     rounds the size up to a power of two.
     """
-    length = check.integer("length", length, least=1)
+    length = check.integer("length", length, least=1, most=check.EXACT)
     largest = check.integer("largest", largest, least=1, most=length)
     information_sum = check.real("information_sum", information_sum, least=0.0)
     factor = (2 ** (largest - 1).bit_length() - 1) / length
@@ -240,7 +240,7 @@ def steps_for_dtc(length: int, dtc: float, target: float) -> int:
 
     One step costs TC, which is at most `(L−1) DTC`, so it is enough where that is within the target.
     """
-    length = check.integer("length", length, least=1)
+    length = check.integer("length", length, least=1, most=check.EXACT)
     if (length - 1) * check.real("dtc", dtc, least=0.0) <= check.real("target", target, least=0.0):
         return 1
     first = int(np.floor(harmonic(length - 1))) + 1
@@ -257,7 +257,7 @@ def complexity_tc(length: int, tc: float, target: float) -> float:
         >>> round(complexity_tc(2000, 5.0, 0.1), 1), complexity_tc(128, 80.0, 0.1)
         (380.0, 128.0)
     """
-    length = check.integer("length", length, least=1)
+    length = check.integer("length", length, least=1, most=check.EXACT)
     tc, target = check.real("tc", tc, least=0.0), check.real("target", target, above=0.0)
     steps = tc / target * math.log(length)
     return steps if steps <= length - 7 else float(length)
@@ -270,7 +270,7 @@ def complexity_dtc(length: int, dtc: float, target: float) -> float:
         >>> round(complexity_dtc(2000, 1.0, 0.1), 1), complexity_dtc(128, 80.0, 0.1)
         (94.6, 128.0)
     """
-    length = check.integer("length", length, least=2)
+    length = check.integer("length", length, least=2, most=check.EXACT)
     dtc, target = check.real("dtc", dtc, least=0.0), check.real("target", target, above=0.0)
     return min((dtc / target + 1) * (math.log(length - 1) + 1), float(length))
 

@@ -171,7 +171,7 @@ class ReedSolomon(Separable):
                 found=f"{length}",
                 remedy="Each position needs its own field element.",
             )
-        dimension = check.integer("dimension", self.dimension, least=1)
+        dimension = check.integer("dimension", self.dimension, least=1, most=check.LONGEST)
         if dimension > length:
             raise check.InputError("dimension", f"be at most the length {length}", found=f"{dimension}")
         for name, value in (

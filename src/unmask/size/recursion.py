@@ -88,7 +88,7 @@ def tc_scheme(length: int) -> Scheme:
         >>> round(tc_scheme(10).coefficient(2), 4)
         0.6465
     """
-    first = np.ones(check.integer("length", length, least=1))
+    first = np.ones(check.integer("length", length, least=1, most=check.LONGEST))
     first[0] = 0.0
     return Scheme(0.0, 1, _fixed(first))
 
@@ -104,8 +104,8 @@ def dtc_scheme(length: int, whole: int | None = None) -> Scheme:
         >>> round(dtc_scheme(10).coefficient(2), 4)
         2.1814
     """
-    length = check.integer("length", length, least=1)
-    whole = length if whole is None else check.integer("whole", whole, least=length)
+    length = check.integer("length", length, least=1, most=check.LONGEST)
+    whole = length if whole is None else check.integer("whole", whole, least=length, most=check.EXACT)
     m = np.arange(1, length + 1)
     return Scheme(float(whole), -1, _fixed((m - 1) / (whole - m + 1)))
 
