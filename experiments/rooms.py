@@ -24,7 +24,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
 # Where a room stands in the figure, so that no arrow runs behind another room.
 _ACROSS = {
-    "_errors": 0.06, "_check": 0.19, "_compiled": 0.32, "_scipy": 0.45, "_torch": 0.57, "_atomic": 0.69, "_files": 0.81, "_memory": 0.94,
+    "_errors": 0.06, "_check": 0.19, "_compiled": 0.32, "_scipy": 0.45,
+    "_torch": 0.57, "_atomic": 0.69, "_files": 0.81, "_memory": 0.94,
     "information": 0.12, "distribution": 0.38, "gauge": 0.62, "engine": 0.92,
     "order": 0.06, "size": 0.24, "bounds": 0.43, "names": 0.62, "schedule": 0.8,
     "predict": 0.3, "sample": 0.7, "evaluate": 0.5, "calibrate": 0.84, "models": 0.66, "train": 0.94,

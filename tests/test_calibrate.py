@@ -208,7 +208,7 @@ def test_nothing_in_a_calibration_fails_otherwise_than_in_a_sentence(calibration
 def test_a_file_that_is_no_calibration_is_refused(tmp_path):
     for content in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b"3", b"[]", b'{"schema": 2, "losses": {}}'):
         (tmp_path / "c.json").write_bytes(content)
-        with pytest.raises(InputError, match="calibration"):
+        with pytest.raises(InputError, match=r"calibration|text in UTF-8"):
             Calibration.load(tmp_path / "c.json")
     nested = '{"name": "blocks", "length": 1, "order": ' * 400 + "3" + "}" * 400
     part = f'{{"order": {nested}, "visible": [0], "table": [[1]], "error": [1]}}'
@@ -216,13 +216,6 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path):
         f'{{"schema": 1, "model": "", "length": 1, "texts": 1, "losses": {{"a": {part}}}}}'
     )
     with pytest.raises(InputError, match="The calibration is damaged: 'order' of the order a must be"):
-        Calibration.load(tmp_path / "c.json")
-
-
-def test_a_file_without_end_is_not_read_to_its_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("unmask.calibrate.calibration._BYTES", 1000)
-    (tmp_path / "c.json").write_bytes(b" " * 1001)
-    with pytest.raises(InputError, match=r"must name a calibration, which .* is not: it has more than"):
         Calibration.load(tmp_path / "c.json")
 
 

@@ -186,7 +186,7 @@ class Calibration:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
-            raise check.InputError("path", "name a calibration in JSON", detail=f"which {path} is not") from None
+            raise check.InputError("path", "name a calibration in JSON") from None
         return cls.from_json(data)
 
 

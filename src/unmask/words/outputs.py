@@ -46,7 +46,7 @@ def staged(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.listdir(folder)
-    except (FileExistsError, NotADirectoryError):
+    except FileExistsError:
         raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
