@@ -9,7 +9,7 @@ is used whole.
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
@@ -18,6 +18,7 @@ from unmask.predict import Headed, Logits, MaskPredictor
 _ROUNDINGS = 4  # how many units of its last digit the largest logit may differ by
 
 
+@final
 class Call:
     """Calls a network with token ids; padding is hidden from its attention.
 

@@ -7,6 +7,7 @@ to its size: the objective under `S ~ π`. `MixedMasks` shares a batch among sev
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ class Masks(ABC):
         """Masked positions, shape `(batch, length)`, at least one in each sequence."""
 
 
+@final
 @dataclass(frozen=True)
 class UniformMasks(Masks):
     """The number of masked tokens uniform on `1 … length` and stratified over the batch, the set uniform given it."""
@@ -38,6 +40,7 @@ class UniformMasks(Masks):
         return keys <= threshold
 
 
+@final
 @dataclass(frozen=True)
 class ScheduleMasks(Masks):
     """What a blind schedule leaves masked before a step, the step drawn in proportion to its size."""
@@ -61,6 +64,7 @@ class ScheduleMasks(Masks):
         return step >= now
 
 
+@final
 @dataclass(frozen=True)
 class MixedMasks(Masks):
     """An equal share of every batch from each of several kinds; what cannot be shared goes to any of them."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from unmask._torch import Tensor, torch
 _WARM = 3  # updates before the recording: kernels are compiled and chosen, and the optimisers make their state
 
 
+@final
 class Batch(NamedTuple):
     """What one update learns from.
 
@@ -45,7 +46,7 @@ class Batch(NamedTuple):
         index = np.concatenate([wanted, spare])
         weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
         parts = np.where(masked, mask, tokens), index, tokens.ravel()[index], weight.ravel()[index].astype(np.float32)
-        return Batch(*map(torch.from_numpy, parts))
+        return Batch(*(torch.from_numpy(part) for part in parts))
 
     def to(self, device: torch.device) -> "Batch":
         """The batch there, or on its way there."""
@@ -58,6 +59,7 @@ class Batch(NamedTuple):
         return (torch.nn.functional.cross_entropy(logits.float(), self.target, reduction="none") * self.weight).sum()
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Learner:
     """What an update changes: the parameters of a model, by its optimisers, and the sum of losses.
@@ -104,6 +106,7 @@ class Update(ABC):
         """Learn from a batch, on whichever device it is."""
 
 
+@final
 @dataclass(frozen=True, eq=False)
 class Plain(Update):
     """As it is written."""
@@ -114,6 +117,7 @@ class Plain(Update):
         self.learner.learn(batch.to(self.learner.total.device))
 
 
+@final
 class Recorded(Update):
     """As a CUDA graph, one for each shape of a batch; learning rates must be tensors, which the graph reads.
 
