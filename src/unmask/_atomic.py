@@ -14,7 +14,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -34,7 +34,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
     """A temporary file; when the block ends well it is synced and takes the place of `path`.
 
     Otherwise it is removed, and whatever stood at `path` is as it was. A link is followed: the file it leads to is
@@ -89,7 +89,7 @@ def _opened(path: Path) -> int | None:
 
 
 @contextmanager
-def workplace(folder: str | os.PathLike[str]) -> Iterator[Path]:
+def workplace(folder: str | os.PathLike[str]) -> Generator[Path]:
     """A temporary folder inside `folder`, which must exist; it is gone at the end, with all that is left in it.
 
     What killed processes left in `folder` is removed first.
@@ -158,7 +158,7 @@ def _machine() -> str:
 
 
 @contextmanager
-def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: bool = False) -> Iterator[None]:
+def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: bool = False) -> Generator[None]:
     """Hold `path` for this process alone, among those that ask for it in this way.
 
     The lock is a file beside `path`, which need not exist itself, or inside it if it is a folder. It is released when

@@ -14,7 +14,7 @@ import csv
 import json
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,14 +120,15 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
     if isinstance(record, dict):
         if key not in record:
             raise check.InputError(name, f'have the key "{key}"', detail=f"which '{path}' has not")
-        record = record[key]
+        record = cast(dict[str, Any], record)[key]
     if not isinstance(record, list):
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not")
-    for place, value in enumerate(record):
+    values = cast(list[Any], record)
+    for place, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             shown = json.dumps(value) if len(str(value)) < 40 else "something else"
             raise check.InputError(name, "hold finite numbers", detail=f"but '{path}' has {shown} at place {place + 1}")
-    return [float(value) for value in record]
+    return [float(value) for value in values]
 
 
 def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: int) -> list[float]:
@@ -136,7 +137,7 @@ def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: 
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             # Line by line, and strictly: a quote that nobody closes would swallow all lines after it.
-            words = [word.strip() for word in next(csv.reader([line], strict=True), [])]
+            words = [word.strip() for row in csv.reader([line], strict=True) for word in row]
         except csv.Error as error:
             raise check.InputError(
                 name,

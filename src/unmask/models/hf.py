@@ -11,7 +11,7 @@ Weights are read from safetensors, not from pickle files, and a model's own Pyth
 asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
@@ -162,7 +162,7 @@ def _library() -> Any:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def _quiet(transformers: Any) -> Generator[None]:
     """No bars and notes while loading: what is wrong is said in a sentence of our own."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -200,13 +200,13 @@ class Store:
         """
         check_file(path, "path")
         try:
-            tokens: NDArray[Any] = np.load(path, mmap_mode="r")
+            loaded: Any = np.load(path, mmap_mode="r")
         except (ValueError, OSError, EOFError, SyntaxError):  # whatever a header can be
             raise check.InputError("path", "name a store of tokens", detail=f"which {path} is not") from None
-        if tokens.ndim != 1 or tokens.dtype.kind != "u":
-            found = f"{tokens.dtype} of shape {tokens.shape}"
+        if loaded.ndim != 1 or loaded.dtype.kind != "u":
+            found = f"{loaded.dtype} of shape {loaded.shape}"
             raise check.InputError("path", "name a store of tokens", detail=f"and {path} holds {found}")
-        return cls(tokens)
+        return cls(loaded)
 
     def __len__(self) -> int:
         return self.tokens.size
@@ -232,5 +232,5 @@ class Store:
             raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(self)}")
 
 
-def _smallest(vocab: int) -> type:
+def _smallest(vocab: int) -> type[np.uint8 | np.uint16 | np.uint32]:
     return np.uint8 if vocab <= 256 else np.uint16 if vocab <= 65536 else np.uint32

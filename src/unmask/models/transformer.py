@@ -166,7 +166,7 @@ class Reader(torch.nn.Module):
         query = _rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
         batch = memory.keys.shape[0]
         table = query.new_zeros((batch * rows.breadth, *query.shape[1:])).index_copy(0, rows.place, query)
-        mixed = _attend(table.unflatten(0, (batch, rows.breadth)), memory.keys, memory.values)
+        mixed = _attend(table.view(batch, rows.breadth, *query.shape[1:]), memory.keys, memory.values)
         return self.feed(x + self.out(mixed.flatten(0, 1)[rows.place]))
 
 
@@ -258,7 +258,7 @@ class Reading(MaskPredictor):
         """The memory of a batch, a few sequences at a time; of one, if all are equal, as they are at the first step."""
         if len(tokens) > 1 and bool((tokens == tokens[:1]).all()):
             return self.model.memory(tokens[:1]).expand(len(tokens))
-        few = tokens.split(max(1, _TOKENS // tokens.shape[1]))
+        few = torch.split(tokens, max(1, _TOKENS // tokens.shape[1]))
         return Memory(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
 
 
@@ -289,7 +289,7 @@ def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, A
         about: Plain values to keep with it, such as the alphabet and how it was trained.
         half: Store in half precision.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 
     dtype = torch.float16 if half else torch.float32
     weights = {name: value.detach().cpu().to(dtype).contiguous() for name, value in model.state_dict().items()}
@@ -312,16 +312,16 @@ def load(path: str | os.PathLike[str]) -> tuple[Transformer, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
     check_file(path, "path")
+    opened: Any = safe_open  # it is not Python, and says nothing of its types
     try:
-        with safe_open(path, framework="pt") as file:
+        with opened(path, framework="pt") as file:
             config, about = _described(file.metadata() or {}, path)
-            names = list(file.keys())
-            slices = {name: file.get_slice(name) for name in names}
-            shapes = {name: tuple(each.get_shape()) for name, each in slices.items()}
+            slices: dict[str, Any] = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no dictionary
+            shapes: dict[str, tuple[int, ...]] = {name: tuple(each.get_shape()) for name, each in slices.items()}
             _check_shapes(config, shapes, path)
             if not all(each.get_dtype() in _FLOATS for each in slices.values()):
                 raise _incomplete(path, "some of its weights are no floating-point numbers")
-            weights = {name: file.get_tensor(name).float() for name in names}
+            weights: dict[str, Tensor] = {name: file.get_tensor(name).float() for name in slices}
     except (SafetensorError, OSError) as error:
         raise check.InputError(
             "path", "name an intact safetensors file", detail=f"which {path} is not: {error}"

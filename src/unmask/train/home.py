@@ -8,7 +8,7 @@ lines of its log, but for the seconds. Process 0 writes; the others read the che
 import pickle
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +77,7 @@ class Home:
     rank: int
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None]:
         """Keep other runs out of the folder, which is made if it does not exist.
 
         Raises:

@@ -14,7 +14,7 @@ import copy
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -199,7 +199,7 @@ def _runner(model: Transformer, world: int, compiled: bool) -> Any:
     if world > 1:
         device = next(model.parameters()).device
         runner = torch.nn.parallel.DistributedDataParallel(
-            model, device_ids=None if device.index is None else [device.index]
+            model, device_ids=[device.index] if device.type == "cuda" else None
         )
     return torch.compile(runner) if compiled else runner
 
@@ -267,7 +267,7 @@ def _follow(average: Transformer, model: Transformer, decay: float) -> None:
 
 
 @contextmanager
-def _stream(device: torch.device, separate: bool) -> Iterator[None]:
+def _stream(device: torch.device, separate: bool) -> Generator[None]:
     """A stream of its own, on that GPU, for what is to be recorded; the caller's waits for it at the end."""
     if not separate:
         yield

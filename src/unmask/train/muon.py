@@ -1,11 +1,13 @@
 """Muon: an optimiser for the matrices of a network whose every update is close to orthogonal.
 
-The update is that of `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, which is the reference in our tests.
-That one takes the matrices one at a time, hundreds of small products one after another, longer than the rest of an
-update of a small model; here matrices of one shape go through the iteration together.
+The update is that of `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`, which is the reference in our tests. Two
+things keep this one. Torch's takes its matrices one at a time: on an H200 an update of a model of 6 million weights at
+batch 64 takes 44 ms with it and 35 ms with this one, where matrices of one shape go through the iteration together. And
+torch's reads its rate on the host, so that an update cannot be recorded (`unmask.train.update`); made to, by a step at
+the peak rate of which a share is taken, it takes 6.8 ms when recorded and this one 4.7 ms.
 """
 
-from typing import Any, final
+from typing import Any, cast, final
 
 from unmask._torch import Tensor, torch
 
@@ -56,7 +58,8 @@ def _orthogonal(matrices: Tensor) -> Tensor:
     """The nearest orthogonal matrices, about, by a few rounds of an odd polynomial in half precision on a GPU."""
     tall = matrices.shape[1] > matrices.shape[2]
     x = matrices.mT if tall else matrices
-    x = (x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)).to(torch.bfloat16 if x.is_cuda else x.dtype)
+    size = cast(Tensor, x.norm(dim=(1, 2), keepdim=True))
+    x = (x / size.clamp(min=1e-7)).to(torch.bfloat16 if x.is_cuda else x.dtype)
     a, b, c = _QUINTIC
     for _ in range(_ROUNDS):
         square = x @ x.mT

@@ -19,6 +19,7 @@ from unmask._torch import Tensor, torch
 _WARM = 3  # updates before the recording: kernels are compiled and chosen, and the optimisers make their state
 
 
+@final
 class Batch(NamedTuple):
     """What one update learns from.
 
@@ -45,7 +46,7 @@ class Batch(NamedTuple):
         index = np.concatenate([wanted, spare])
         weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
         parts = np.where(masked, mask, tokens), index, tokens.ravel()[index], weight.ravel()[index].astype(np.float32)
-        return Batch(*map(torch.from_numpy, parts))
+        return Batch(*(torch.from_numpy(part) for part in parts))
 
     def to(self, device: torch.device) -> "Batch":
         """The batch there, or on its way there."""
