@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from test_cli_models import complaint  # noqa: E402
 from unmask import _atomic, order, size  # noqa: E402
 from unmask.distribution import Markov, Table  # noqa: E402
 from unmask.evaluate.enumeration import prediction_error  # noqa: E402
@@ -266,6 +269,41 @@ def test_a_run_that_cannot_fit_is_refused_before_anything_is_made(tmp_path, batc
         train(config, LETTERS, Recipe(steps=1, batch=batch), folder=tmp_path / "run")
     assert len(str(caught.value)) < 200
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [("--batch 1000000000", "batch"), ("--layers 100000000000000", "layers"), ("--width 80000000", "width")],
+)
+def test_the_command_refuses_it_likewise_in_the_words_of_its_options(tmp_path, words, option):
+    (tmp_path / "t.txt").write_text("ab ba " * 100)
+    said = complaint("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", "--length 8 --heads 2", words)
+    assert re.match(rf"(Argument '{option}'|--{option}) must fit into memory, but takes at least ", said)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(_atomic.fcntl is None, reason="this system has no flock")
+def test_two_commands_in_one_folder(tmp_path):
+    """The second gets a sentence, and the first is not disturbed."""
+    (tmp_path / "t.txt").write_text("ab ba " * 100)
+    words = f"train --text {tmp_path / 't.txt'} --output {tmp_path / 'run'} --length 8 --width 16 --layers 2 --heads 2"
+    line = [*words.split(), "--batch", "4", "--steps", "1000000"]
+    first = subprocess.Popen(
+        [sys.executable, "-m", "unmask.cli", *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        while not (tmp_path / "run" / "log.csv").exists():  # it is on its way
+            time.sleep(0.1)
+            assert first.poll() is None, first.communicate()
+        assert f"'{tmp_path / 'run'}' is being trained by another process." in complaint(*line)
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+    assert first.returncode == 130
+    lines = (tmp_path / "run" / "log.csv").read_text().splitlines()[1:]
+    assert [int(each.split(",")[0]) for each in lines] == list(range(100, 100 * len(lines) + 1, 100))
+    left = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert left == ["about.json", "checkpoint.pt", "log.csv", "model.safetensors"]
 
 
 MEASURED = """

@@ -18,6 +18,7 @@ try:
 except ModuleNotFoundError:  # Windows
     resource = None
 
+_EXHAUSTED = ("DefaultCPUAllocator", "Storage size calculation overflowed")  # in what torch says
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB")
 _GROUPS = "/sys/fs/cgroup"
 
@@ -55,7 +56,7 @@ def exhausted(error: BaseException) -> bool:
         return True
     # The one of a GPU is a class of its own, which need not be imported to be known; that of a CPU has its words alone.
     text = str(error) if isinstance(error, RuntimeError) else ""
-    return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in text
+    return type(error).__name__ == "OutOfMemoryError" or any(words in text for words in _EXHAUSTED)
 
 
 def in_words(count: int) -> str:
