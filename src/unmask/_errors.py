@@ -91,7 +91,8 @@ class InputError(ValueError):
 
     def changed(self, **parts: Any) -> "InputError":
         """The same mistake with some of its parts replaced."""
-        return InputError(**{"argument": self.argument, "must": self.must, **self._more(), **parts})
+        kept: dict[str, Any] = {"argument": self.argument, "must": self.must, **self._more()}
+        return InputError(**{**kept, **parts})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A worker's mistake travels to the process that asked for the work.

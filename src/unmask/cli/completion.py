@@ -14,6 +14,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from unmask.cli.group import Command
+
 SHELLS = {
     "bash": 'eval "$(unmask completion bash)"    in ~/.bashrc',
     "zsh": 'eval "$(unmask completion zsh)"     in ~/.zshrc, after compinit',
@@ -122,8 +124,9 @@ def _shells() -> Iterator[str]:
 
 
 @click.command(
+    cls=Command,
     help="Print the script with which a shell completes commands, options and names.\n\n\b\nExamples:\n"
-    + "\n".join(_shells())
+    + "\n".join(_shells()),
 )
 @click.argument("shell", type=Words(SHELLS), metavar="[bash|zsh|fish]")
 @click.pass_context

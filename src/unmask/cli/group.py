@@ -55,6 +55,15 @@ class Command(click.Command):
             yield
         except BrokenPipeError:
             raise  # a closed pager is no mistake
+        except click.NoSuchOption as error:
+            from unmask._check import known
+
+            try:
+                known("option", error.option_name, sorted(self.options.values()))
+            except InputError as unknown:
+                hint = unknown.remedy if unknown.close else "See --help."
+                raise click.UsageError(f"There is no option {unknown.found}. {hint}") from None
+            raise
         except click.MissingParameter as error:
             word = error.param.opts[0] if error.param is not None else "Something"
             raise click.UsageError(f"{word if word.startswith('-') else word.upper()} must be given.") from None

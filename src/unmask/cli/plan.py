@@ -52,7 +52,7 @@ def plan(
     The guarantee is the smallest c such that the expected KL is at most c times the dependence, for every
     distribution of that length: c times its total correlation (tc), its dual total correlation (dtc), the smaller of
     the two (min), or their sum, which is the sum of I(X_i; X_-i) over the tokens (sum). The minimax sizes have the
-    smallest c that any schedule can have.
+    smallest c that any schedule with random positions can have.
 
     Sizes 'optimal' and 'square-root' are made for a loss curve: of a distribution (see `unmask expect`) or in a file. A
     curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: a JSON list, an object with the key

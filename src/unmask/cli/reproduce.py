@@ -19,6 +19,7 @@ from unmask.words.outputs import staged
 from unmask.words.sentences import number
 
 _FIGURES = {"figure1": paper.figure1, "figure2": paper.figure2, "figure3": paper.figure3}
+_MANY = 20_000  # draws from which even rare sizes are drawn often enough for a normal law
 _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people quote
 
 
@@ -76,7 +77,10 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
     # Šidák: of points that share their draws, as some do here, a large one is rarer still.
     chance = 1 - (1 - 2 * NormalDist().cdf(-worst["worst_z"])) ** worst["points"]
     said = f"one of {worst['points']:,} deviations is {worst['worst_z']:.2f} standard errors or more"
-    shown: list[Any] = [grid(columns, rows), f"By chance alone {said} in at most {chance:.0%} of all runs."]
+    often = f"at most {chance:.0%}" if chance >= 0.01 else "less than 1 %"
+    shown: list[Any] = [grid(columns, rows), f"By chance alone {said} in {often} of all runs."]
+    if draws < _MANY:
+        shown.append("With so few draws, sizes that are hardly ever drawn deviate by more than their errors say.")
     for figure in made:
         if figure.name == "figure2":
             shown += ["Figure 2(a), expected KL in nats:", _quoted(figure)]

@@ -140,14 +140,16 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     )
     if target is not None and found.limit is not None:
         kept = found.plan.nll <= found.limit * (1 + 1e-12)
-        price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}."
-        if error_of > target:
+        price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}, as predicted."
+        uncertain = error_of if found.above_error is None else bits(found.above_error, length)
+        if uncertain > target and found.texts >= _FEW:
             price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
     if found.texts < _FEW:
-        by = "" if found.optimism is None else f" by about {bits(found.optimism, length):.3f} bits per token"
+        too_low = 0.0 if found.optimism is None else bits(found.optimism, length)
+        by = f" by about {too_low:.3f} bits per token" if too_low >= 0.0005 else ""
         result.append(
-            f"Chosen on only {counted(found.texts, 'text')}, the prediction is too low{by}: calibrate with more "
+            f"Chosen on only {counted(found.texts, 'text')}, the prediction is likely to be too low{by}: calibrate with more "
             "--texts before relying on it."
         )
     name, count, least = found.least
