@@ -95,7 +95,8 @@ def _parquet(rows: Sequence[Row], path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+    table: Any = pyarrow.Table
+    parquet.write_table(table.from_pylist(list(rows)), path)
 
 
 def _csv(rows: Sequence[Row], path: Path) -> None:

@@ -149,8 +149,8 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         too_low = 0.0 if found.optimism is None else bits(found.optimism, length)
         by = f" by about {too_low:.3f} bits per token" if too_low >= 0.0005 else ""
         result.append(
-            f"Chosen on only {counted(found.texts, 'text')}, the prediction is likely to be too low{by}: calibrate with more "
-            "--texts before relying on it."
+            f"Chosen on only {counted(found.texts, 'text')}, the prediction is likely to be too low{by}: calibrate "
+            "with more --texts before relying on it."
         )
     name, count, least = found.least
     if least < found.best * (1 - 1e-9):
