@@ -291,7 +291,7 @@ def _word(option: click.Parameter) -> str:
 def _words(kind: Any) -> tuple[str, ...]:
     """The names that a type knows."""
     item = getattr(kind, "item", kind)
-    found = getattr(item, "words", None) or getattr(item, "choices", None) or ()
+    found: Any = getattr(item, "words", None) or getattr(item, "choices", None) or ()
     return tuple(str(word) for word in (found() if callable(found) else found))
 
 
