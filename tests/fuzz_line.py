@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fuzz_values import STRINGS
+from fuzz_values import STRINGS, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,7 @@ def bent(line: Line, rng: random.Random) -> Line:
         yield [*before, (first,), *after]  # the value is missing
         yield [*parts, part]  # twice
         yield [*parts, (first, other) if rest else part, part]
-        yield [
-            *parts,
-            (rng.choice(("--unknown", "--lenght", "-x", "--Json", "-", "---json", "--no-json", "--", "-h")),),
-        ]
+        yield [*parts, (rng.choice(UNKNOWN),)]
         yield [*before, (typo(first, rng), *rest), *after]
         yield [*before, (first[: rng.randrange(3, 8)], *rest), *after]  # the beginning of a name
         yield [*before, ("=".join(part),), *after]

@@ -83,3 +83,4 @@ ODD = (
 )  # fmt: skip
 PROMPTS = ("_" * 16, "_" * 17, "a" * 16, "[MASK] _", "the [SEP] _", "zebra _", "A_", "_" * 5000)
 DEVICES = ("cuda", "cuda:99", "cuda:-1", "mps", "meta", "cpu:3", "ray")
+UNKNOWN = ("--unknown", "--lenght", "-x", "--Json", "-", "---json", "--no-json", "--", "-h")
