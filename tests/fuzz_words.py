@@ -292,7 +292,7 @@ def _words(kind: Any) -> tuple[str, ...]:
     """The names that a type knows."""
     item = getattr(kind, "item", kind)
     found: Any = getattr(item, "words", None) or getattr(item, "choices", None) or ()
-    return tuple(map(str, found() if callable(found) else found))  # pyright: ignore[reportGeneralTypeIssues]
+    return () if callable(found) else tuple(map(str, found))
 
 
 def _listed(option: click.Option) -> bool:
