@@ -149,6 +149,8 @@ class Fuzzer:
         work = place / "work"
         if self.guarded and os.geteuid() == 0:
             _give_up_rights()
+            with contextlib.suppress(ImportError):  # what numba compiles it would keep in a folder of root's choice
+                importlib.import_module("numba.core.caching").Cache.save_overload = lambda *kept: None
         os.chdir(work)
         for name in sorted(_named(line.words, self.files.names)):
             source = self.files.folder / name

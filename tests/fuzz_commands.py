@@ -165,7 +165,7 @@ def _names(sentence: str, line: Line, grammar: Grammar) -> bool:
     names = set.union(*(grammar.named(name) for name in grammar.commands))
     if any(word in names for word in re.findall(r"--?[a-z][a-z-]*|\b[A-Z]+\b", sentence)):
         return True
-    if sentence.startswith(("Got unexpected extra argument", "No such option")):
+    if sentence.startswith(("Got unexpected extra argument", "No such option", "There is no command")):
         return True
     words = [" ".join(word.encode("utf-8", "backslashreplace").decode().split()) for word in line.words]
     words += [word.removeprefix("hf:") for word in words]
@@ -251,16 +251,19 @@ class Campaign:
         self.codes: dict[str, dict[int, list[Outcome]]] = collections.defaultdict(lambda: collections.defaultdict(list))
         self.ends: collections.Counter[int] = collections.Counter()
         self.slow: list[tuple[float, str]] = []
+        self.done = 0
 
-    def run(self, first: int, count: int) -> None:
-        waiting = iter(range(first, first + count))
+    def run(self, first: int, count: int, minutes: float) -> None:
+        """Run so many lines, or as many as there is time for."""
+        waiting, end_of_time = iter(range(first, first + count)), time.monotonic() + 60 * minutes
         twins: collections.deque[tuple[int, Line, str]] = collections.deque()
         running: dict[int, tuple[int, Line, str, Path, float]] = {}
         while True:
             while len(running) < self.jobs:
                 if twins:
                     number, line, mode = twins.popleft()
-                elif (number := next(waiting, -1)) >= 0:
+                elif time.monotonic() < end_of_time and (number := next(waiting, -1)) >= 0:
+                    self.done += 1
                     line, mode = self.fuzzer.grammar.line(self.seed, number), "file"
                 else:
                     break
@@ -330,6 +333,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="Begin no line after so long.")
     parser.add_argument("--report", type=Path)
     parser.add_argument("--files", type=Path, help="Only write the files that lines name, into this folder.")
     parser.add_argument("--show", action="store_true", help="Print the lines and run none.")
@@ -349,29 +353,27 @@ def main() -> None:
         fuzzer.warm()
         ready = time.monotonic()
         campaign = Campaign(fuzzer, options.seed, options.jobs)
-        campaign.run(options.first, options.count)
+        campaign.run(options.first, options.count, options.minutes)
         done = time.monotonic()
         found = campaign.finish()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     summary = {
-        "count": options.count, "seed": options.seed, "ready": round(ready - begin, 1),
-        "seconds": round(done - ready, 1), "guarded": fuzzer.guarded, "ends": dict(sorted(campaign.ends.items())),
-        "modes": {mode: {code: len(ends) for code, ends in found.items()} for mode, found in campaign.codes.items()},
+        "count": campaign.done, "seed": options.seed, "guarded": fuzzer.guarded, "ready": round(ready - begin, 1),
+        "seconds": round(done - ready, 1), "ends": dict(sorted(campaign.ends.items())),
+        "modes": {mode: {code: len(ends) for code, ends in codes.items()} for mode, codes in campaign.codes.items()},
         "slow": campaign.slow,
     }  # fmt: skip
     if options.report:
         options.report.write_text(json.dumps({**summary, "findings": [asdict(each) for each in found]}, indent=1))
-    print(json.dumps(summary, indent=1))
+    print(*(f"{key}: {value}" for key, value in summary.items() if key != "slow"), sep="\n")
+    print("slowest:", *(f"{seconds} s  {line}" for seconds, line in campaign.slow), sep="\n  ")
+    totals: collections.Counter[str] = collections.Counter()
     for each in found:
-        print(
-            f"\n{each.kind} ({each.count}): {each.what}\n  {each.line}"
-            + (f"   [stdout: {each.mode}]" if each.mode != "file" else "")
-        )
-    totals = collections.Counter()
-    for each in found:
+        where = "" if each.mode == "file" else f"   [stdout: {each.mode}]"
+        print(f"\n{each.kind} ({each.count}): {each.what}\n  {each.line}{where}")
         totals[each.kind] += each.count
-    print(f"\n{options.count} command lines: {dict(totals) or 'nothing wrong'}")
+    print(f"\n{campaign.done} command lines: {dict(totals) or 'nothing wrong'}")
     sys.exit(1 if found else 0)
 
 

@@ -209,7 +209,7 @@ def _models(files: Files, run: Callable[[list[str], Path], None]) -> None:
             record = json.loads(text)
         except ValueError:
             continue
-        for number, other in enumerate(damaged(record, 24, seed=2)):
+        for number, other in enumerate(damaged(record, 16, seed=2)):
             keep(f"{key}-damaged-{number}", weights, metadata | {key: json.dumps(other)})
     vocab = len(json.loads(metadata["about"])["alphabet"])
     for number, alphabet in enumerate(
@@ -323,7 +323,7 @@ def _pretrained(files: Files) -> None:
         for number, text in enumerate(texts):
             (copied(f"{stem}-{number}") / part).write_text(text)
         record = json.loads((good / part).read_text())
-        for number, other in enumerate(damaged(record, 24 if part == "config.json" else 10, seed=9)):
+        for number, other in enumerate(damaged(record, 14 if part == "config.json" else 8, seed=9)):
             (copied(f"{stem}-damaged-{number}") / part).write_text(json.dumps(other))
     for number, template in enumerate(
         (

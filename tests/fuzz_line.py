@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fuzz_values import STRINGS
+from fuzz_values import STRINGS, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,22 @@ def bent(line: Line, rng: random.Random) -> Line:
     if not parts:
         return replace(line, parts=((rng.choice(STRINGS),),), plain=False)
     place = rng.randrange(len(parts))
-    part = parts[place]
+    part, before, after = parts[place], parts[:place], parts[place + 1 :]
+    first, *rest = part
+    other = rng.choice(STRINGS)
 
     def slips() -> Iterator[list[tuple[str, ...]]]:
-        before, after = parts[:place], parts[place + 1 :]
-        yield [*before, part[:1], *after]  # the value is missing
+        yield [*before, (first,), *after]  # the value is missing
         yield [*parts, part]  # twice
-        yield [*parts, (part[0], *rng.choice(STRINGS).split("\n")[:1])] if len(part) > 1 else [*parts, part, part]
-        yield [
-            *parts,
-            (rng.choice(("--unknown", "--lenght", "-x", "--Json", "-", "---json", "--no-json", "--", "-h")),),
-        ]
-        yield [*before, (typo(part[0], rng), *part[1:]), *after]
-        yield [*before, (part[0][: rng.randrange(3, 8)], *part[1:]), *after]  # the beginning of a name
+        yield [*parts, (first, other) if rest else part, part]
+        yield [*parts, (rng.choice(UNKNOWN),)]
+        yield [*before, (typo(first, rng), *rest), *after]
+        yield [*before, (first[: rng.randrange(3, 8)], *rest), *after]  # the beginning of a name
         yield [*before, ("=".join(part),), *after]
-        yield [*before, (part[0] + "=",), *after]
+        yield [*before, (f"{first}=",), *after]
         yield [*before, ("--",), part, *after]
-        yield [*before, (rng.choice(STRINGS),), part, *after]  # a word too many
-        yield [*before, part[::-1], *after]
+        yield [*before, (other,), part, *after]  # a word too many
+        yield [*before, (*rest, first), *after]
         yield [*parts, ("--help",)]
 
     return replace(line, parts=tuple(rng.choice(list(slips()))), plain=False)

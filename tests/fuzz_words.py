@@ -5,7 +5,9 @@ tried as soon as it exists. What is written down here is what no command can tel
 values keep the work small, and what people and scripts get wrong.
 """
 
+import math
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +43,7 @@ RARELY = (
     "compile", "workers", "address", "dimension", "alphabet", "stay", "bias", "trust-remote-code", "allow-pickle",
     "chat", "rule",
 )  # fmt: skip
+PLAIN = {"size": "even", "order": "random", "steps": 2}  # what nothing is wrong with
 TARGETS = ("output", "save", "figure")
 SOURCES = ("curve", "gauge", "schedule", "calibration", "text", "model", "alphabet")
 
@@ -60,10 +63,13 @@ class Grammar:
         found = {name: main.get_command(context, name) for name in dict.fromkeys(names)}
         self.commands = {name: command for name, command in found.items() if command is not None}
         self.files, self.guarded = files, guarded
+        self.sources = list(self._sources())
 
     def line(self, seed: int, number: int) -> Line:
         """The command line of that number."""
         rng = random.Random(f"{seed}-{number}")
+        if number % 4 == 0:
+            return self._reading(*self._source(seed, number // 4), rng)
         if rng.random() < 0.02:
             return self._top(rng)
         names = list(self.commands)
@@ -81,6 +87,42 @@ class Grammar:
         if rng.random() < 0.02 and all("\n" not in word and "\udcff" not in word for word in line.words):
             return replace(line, complete=rng.choice(("bash", "zsh", "fish")))
         return line
+
+    def _sources(self) -> Iterator[tuple[str, str, str]]:
+        """Every command with every option that reads a file, and every file that is not what it should be."""
+        for name in self.commands:
+            for word, option in self._options(name).items():
+                if word in SOURCES and not _is(option, "integer") and "port" not in self._options(name):
+                    kinds = {"model": ("model", "hf", "run"), "alphabet": ("tokenizer",)}.get(word, (word,))
+                    made = [each for kind in (*kinds, "anything") for each in self.files.bad.get(kind, [])]
+                    yield from ((name, word, each) for each in (*made, *PLACES))
+
+    def _source(self, seed: int, number: int) -> tuple[str, str, str]:
+        """One of them, another for each number until all have been."""
+        turn, place = divmod(number, len(self.sources))
+        step = next(step for step in range(997 + 2 * (seed % 499), 10**6) if math.gcd(step, len(self.sources)) == 1)
+        return self.sources[(place * step + seed + turn) % len(self.sources)]
+
+    def _reading(self, name: str, word: str, file: str, rng: random.Random) -> Line:
+        """A line in which nothing is wrong but a file."""
+        options = self._options(name)
+        values = self._together(name, options, rng)
+        for _ in range(20):
+            if word in values:
+                break
+            values = self._together(name, options, rng)
+        values |= {word: file} | {each: plain for each, plain in PLAIN.items() if each in values}
+        if word == "schedule":
+            values = {each: value for each, value in values.items() if each not in ("order", "size", "steps")}
+        if word == "model" and "text" in options and "calibration" in values and rng.random() < 0.5:
+            values |= {"text": "text.txt", "texts": 2}
+            del values["calibration"]
+        if file.startswith("hf:") and "length" in options:
+            values |= {"length": 8, **({"text": "words.txt"} if "text" in values else {})}
+        if "-chat-" in file and "chat" in options:
+            values |= {"chat": None, "prompt": "the cat"}
+        parts = [(f"--{each}", *(() if value is None else (str(value),))) for each, value in values.items()]
+        return Line(name, tuple(parts))
 
     def good(self, seed: int, number: int, name: str) -> Line:
         """A command line of that command with nothing wrong."""
@@ -152,8 +194,7 @@ class Grammar:
             elif rng.random() < 0.7:
                 values |= {"length": rng.choice((4, 16, 50))}
             if "gauge" in options and "curve" not in values and rng.random() < 0.2:
-                values |= {"gauge": rng.choice(self.files.good["gauge"]), "length": LENGTH}
-                values.pop("distribution", None)
+                values = {"gauge": rng.choice(self.files.good["gauge"]), "length": LENGTH}
         elif "width" in options:
             values |= {"text": "text.txt", "length": rng.choice((4, 16)), "width": 8, "layers": rng.choice((2, 3))}
             values |= {"heads": 2, "batch": rng.choice((1, 2, 4)), "device": "cpu"}
@@ -291,8 +332,8 @@ def _word(option: click.Parameter) -> str:
 def _words(kind: Any) -> tuple[str, ...]:
     """The names that a type knows."""
     item = getattr(kind, "item", kind)
-    found = getattr(item, "words", None) or getattr(item, "choices", None) or ()
-    return tuple(str(word) for word in (found() if callable(found) else found))
+    found: Any = getattr(item, "words", None) or getattr(item, "choices", None) or ()
+    return () if callable(found) else tuple(map(str, found))
 
 
 def _listed(option: click.Option) -> bool:

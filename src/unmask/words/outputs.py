@@ -95,7 +95,7 @@ def _parquet(rows: Sequence[Row], path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    table: Any = pyarrow.Table
+    table: Any = pyarrow.Table  # pyright: ignore[reportUnknownVariableType] - pyarrow has no types
     parquet.write_table(table.from_pylist(list(rows)), path)
 
 
