@@ -179,7 +179,8 @@ def _codec(word: str, text: str) -> Codec:
         raise check.InputError(
             "alphabet", "be chars, bytes or a tokenizer file", detail=f"and '{word}' is none of them"
         )
-    return Tokenizer.load(word)
+    with check.renamed("path", "alphabet"):
+        return Tokenizer.load(word)
 
 
 def _masks(word: str, length: int) -> Masks:
