@@ -131,9 +131,6 @@ def judged(end: Outcome, grammar: Grammar) -> Iterator[tuple[str, str]]:
         yield "json", f"{command}: {wrong}"
 
 
-_OTHER = r"This needs \w+, which is not installed|There is no command "
-
-
 def _mistake(end: Outcome, command: str, grammar: Grammar) -> Iterator[tuple[str, str]]:
     """What is wrong with the answer to a mistake."""
     lines = end.err.splitlines()

@@ -79,7 +79,12 @@ class Schedule:
             raise check.InputError(
                 "schema", f"be {SCHEMA}", found=check.shown(data["schema"]), remedy="The file is of another version."
             )
-        return cls(decode(data["size"], "size", SAVED_SIZES), decode(data["order"], "order", SAVED_ORDERS))
+        try:
+            return cls(decode(data["size"], "size", SAVED_SIZES), decode(data["order"], "order", SAVED_ORDERS))
+        except RecursionError:
+            raise check.InputError(
+                "", "The schedule has sizes or orders within each other, too many to be meant"
+            ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""

@@ -87,6 +87,8 @@ class Command(click.Command):
         word = self._word(error.argument)
         if error.choices and word.startswith("--"):
             return f"{word}: no such {error.kind} {error.found}. {error.remedy}"
+        if error.choices:
+            return f"There is no {error.kind} {error.found}. {error.remedy}"
         return error.sentence(self._word, lambda name: word if word.startswith("--") else f"Argument '{name}'")
 
 

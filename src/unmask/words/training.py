@@ -36,7 +36,8 @@ def alphabet_named(word: str, text: str) -> Codec:
     if not Path(word).is_file():
         detail = f"and {check.shown(word)} is none of them"
         raise check.InputError("alphabet", "be chars, bytes or a tokenizer file", detail=detail)
-    return Tokenizer.load(word)
+    with check.renamed("path", "alphabet"):
+        return Tokenizer.load(word)
 
 
 def masks_named(word: str, length: int) -> Masks:
@@ -100,8 +101,16 @@ def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
     """
     if rank:
         return
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / _ABOUT
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _claim(folder, path, about)
+    except OSError as error:
+        reason = (error.strerror or "it failed").lower()
+        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
+
+
+def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
     with locked(path, "output", "claimed", wait=True):
         if path.exists():
             _compare(path, about)
