@@ -82,9 +82,7 @@ class Schedule:
         try:
             return cls(decode(data["size"], "size", SAVED_SIZES), decode(data["order"], "order", SAVED_ORDERS))
         except RecursionError:
-            raise check.InputError(
-                "", "The schedule has sizes or orders within each other, too many to be meant"
-            ) from None
+            raise check.InputError("", "The schedule holds sizes or orders within each other without end") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
