@@ -191,7 +191,8 @@ class _Nodes:
 
 def expit(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """`1 / (1 + e^{−x})`."""
-    from scipy.special import expit as sigmoid  # here: scipy takes longer to import than most schedules to compute
+    # Here, because scipy takes longer to import than most schedules to compute.
+    from scipy.special import expit as sigmoid  # pyright: ignore[reportMissingTypeStubs] - scipy has none
 
     return np.asarray(sigmoid(values))
 

@@ -65,7 +65,8 @@ class LogLinear(Blind):
         return np.cumsum(_mass(length, self.steps)[: length - 1] - 1.0)
 
     def log_probability(self, sizes: ArrayLike) -> float:
-        from scipy.special import gammaln, xlogy  # here: scipy takes longer to import than most schedules to compute
+        # Here, because scipy takes longer to import than most schedules to compute.
+        from scipy.special import gammaln, xlogy  # pyright: ignore[reportMissingTypeStubs] - scipy has none
 
         given = as_sizes(sizes)
         if given.size != self.steps:

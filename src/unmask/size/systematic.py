@@ -93,7 +93,7 @@ class Systematic(Blind):
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a continuous function changes sign between `low` and `high`, to the last digits."""
     # Here, because it is the slowest import of the core, and most schedules never need it.
-    from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType] - it says nothing of its types
+    from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType] - no types
 
     find = cast(Callable[..., float], brentq)
     # Where the function is nearly flat the method falls back on bisections; a hundred steps, the default, can be few.
