@@ -272,7 +272,7 @@ def test_parquet_holds_what_json_lines_hold(place, tmp_path):
     with pytest.raises(Exception, match="object"):
         write_rows([{"a": object()}], tmp_path / "bad.parquet")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["texts.jsonl", "texts.parquet"]
-    with pytest.raises(ValueError, match=r"--output must end in .csv or .jsonl, not 'rows.json'"):
+    with pytest.raises(ValueError, match=r"Argument 'output' must end in .csv or .jsonl, not 'rows.json'"):
         check_rows(tmp_path / "rows.json", (".csv", ".jsonl"))
 
 

@@ -201,7 +201,7 @@ def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
     loaded = models.load(path)
     texts = torch.zeros((4, CONFIG.length), dtype=torch.int64)
     with pytest.raises(InputError, match="The model gives losses that are not numbers"):
-        measure(loaded.predictor, order.Random(), texts, seed=0)
+        measure(loaded.predictor, order.Random(), texts, rng=0)
     with pytest.raises(InputError, match="not numbers"):
         Sampler(loaded.predictor, Schedule(size.Even(2), order.Random())).run((1, 10), rng=[0])
 

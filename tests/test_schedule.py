@@ -77,12 +77,18 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_numbers_that_are_none_are_not_saved(tmp_path):
-    """JSON has no NaN, and strict readers refuse the whole file; below the diagonal a table may hold anything."""
+    """JSON has no NaN, and strict readers refuse the whole file; below the diagonal a table may be given anything."""
     table = np.ones((3, 3))
     table[2, 0] = np.nan
     schedule = Schedule(size.OptimalTable(2, table), order.Random())
-    with pytest.raises(ValueError, match="Argument 'table' must hold finite numbers for 'optimal-table' to be saved"):
-        schedule.save(tmp_path / "schedule.json")
+    schedule.save(tmp_path / "schedule.json")
+    assert "NaN" not in (tmp_path / "schedule.json").read_text()
+    assert Schedule.load(tmp_path / "schedule.json") == schedule
+    (tmp_path / "schedule.json").unlink()
+    broken = size.Threshold(0.5)
+    object.__setattr__(broken, "threshold", np.nan)  # no one can make it otherwise
+    with pytest.raises(ValueError, match="Argument 'threshold' must hold finite numbers for 'threshold' to be saved"):
+        Schedule(broken, order.Random()).save(tmp_path / "schedule.json")
     assert not list(tmp_path.iterdir())
 
 

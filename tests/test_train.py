@@ -324,7 +324,8 @@ config, batch = {
 train(Config(3, 8, 16, 1, 1, 2, 16, 16), store, Recipe(steps=2, batch=2, muon=muon))
 before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 train(config, store, Recipe(steps=2, batch=batch, muon=muon))
-peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+# Not getrusage: that one remembers the process that started this one, which may be larger.
+peak = 1024 * int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 print(bytes_needed(config, batch, muon=muon is not None) / (peak - before))
 """
 

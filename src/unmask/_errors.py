@@ -177,7 +177,7 @@ def blamed(argument: str, must: str, thing: str, *, parts: bool = True) -> Gener
     except InputError as error:
         if error.argument == argument or (error.argument and not parts):
             raise
-        raise InputError(argument, must, detail=f"and {shown(thing)} is not", cause=error) from None
+        raise InputError(argument, must, detail=f"and '{thing}' is not", cause=error) from None
 
 
 @contextmanager

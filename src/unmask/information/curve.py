@@ -59,6 +59,10 @@ class Curve:
                 "not increase",
                 detail=f"but it rises by {rises[where]:.3g} from {where} to {where + 1} visible tokens",
             )
+        with np.errstate(over="ignore"):
+            finite = bool(np.isfinite(values.sum() * values.size))
+        if not finite:
+            raise check.InputError("loss", "add up to what a float can hold")
         if values[-1] < -allowance:
             raise check.InputError("loss", "not be negative", detail=f"but ends at {values[-1]:.3g}")
         values.setflags(write=False)

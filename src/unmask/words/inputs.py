@@ -43,7 +43,7 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
                 argument="calibration",
                 must="name a calibration",
                 found="",
-                detail=f"and {check.shown(name)} is a schedule",
+                detail=f"and '{name}' is a schedule",
                 cause=None,
                 remedy="A calibration is what `unmask calibrate` writes, not what `unmask advise` saves.",
             ) from None

@@ -93,7 +93,7 @@ def _read(path: str, changed: int) -> Calibration:
     # An uploaded file lies under a name that its owner has never seen.
     found = read_calibration(file, called=file.name)
     if not found.losses:
-        raise check.InputError("", "The calibration is empty: no order was measured")
+        raise check.InputError("file", "hold something measured, and is empty")
     return found
 
 
