@@ -1,0 +1,100 @@
+"""What a strict review and a stranger found in the house, each with the test that failed before."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unmask
+from unmask import InputError, gauge, order, size
+from unmask._atomic import locked
+from unmask.names import SIZES, Need
+from unmask.schedule import Schedule
+from unmask.words.outputs import check_place
+from unmask.words.schedules import described, measurable
+
+COMMAND = [sys.executable, "-m", "unmask.cli"]
+# Buffered, as outside of tests: a full or closed output then fails at the end.
+PLAIN = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "", "plan --help", "plan --length 9 --steps 2 --size tc"])
+def test_a_reader_that_goes_away_is_no_mistake(words):
+    with subprocess.Popen(
+        [*COMMAND, *words.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=PLAIN
+    ) as done:
+        assert done.stdout is not None
+        assert done.stderr is not None
+        done.stdout.close()
+        assert done.stderr.read() == b""
+        assert done.wait() == 0
+
+
+def test_a_closed_output_is_no_traceback():
+    line = f"{sys.executable} -m unmask.cli plan --length 9 --steps 2 --size tc --json >&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_advice_loads_neither_torch_nor_numba():
+    code = (
+        "import sys; from unmask.cli import main\n"
+        "try: main(['advise', '--target', '0.05', '--json'])\n"
+        "finally: print([name for name in ('torch', 'numba', 'galois') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr.strip() == "[]"
+
+
+def test_a_schedule_from_a_file_has_the_name_that_made_it():
+    for name, entry in SIZES.items():
+        if entry.needs is Need.STEPS:
+            assert described(Schedule(entry.make(4), order.Random())).size == name
+    own = size.Minimax(2, gauge.Vector([1.0, 2.0, 3.0]))
+    assert described(Schedule(own, order.Random())).size == "minimax"
+
+
+def test_what_a_user_wrote_is_not_taken_for_an_argument():
+    error = InputError("curve", "hold numbers", detail="but line 3 of '{length}.csv' has 'x'", remedy="See {length}.")
+    assert error.sentence(lambda name: f"--{name}") == (
+        "--curve must hold numbers, but line 3 of '{length}.csv' has 'x'. See --length."
+    )
+    assert error.mentions == ["length"]
+
+
+def test_whoever_comes_by_a_link_holds_the_same(tmp_path):
+    (tmp_path / "real.json").write_text("")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    with (
+        locked(tmp_path / "real.json", "output", "written"),
+        pytest.raises(InputError, match="being written by another process"),
+        locked(tmp_path / "link.json", "output", "written"),
+    ):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/null").is_char_device(), reason="this system has no such device")
+def test_a_device_is_a_place_to_write_to():
+    check_place("save", Path("/dev/null"))
+
+
+def test_only_orders_that_can_be_measured_are_proposed():
+    with pytest.raises(InputError, match="Choose from comb-16, dilated, left-to-right, random, spread"):
+        measurable("xyz")
+    with pytest.raises(InputError, match="be one that can be measured once for all, not 'confidence'"):
+        measurable("confidence")
+
+
+def test_texts_come_from_seeds_of_every_kind():
+    pytest.importorskip("torch")
+    model = unmask.load("builtin")
+    alone = unmask.generate(model, length=16, count=2, rng=7)
+    assert alone == unmask.generate(model, length=16, count=2, rng=[7, 8])
+    assert alone == unmask.generate(model, length=16, count=2, rng=np.int64(7))
+    assert len(unmask.generate(model, length=16, count=2, rng=np.random.default_rng(0))) == 2
+    with pytest.raises(InputError, match="Argument 'prompt' must be a text, not 3"):
+        unmask.generate(model, prompt=3)
