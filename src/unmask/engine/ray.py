@@ -176,8 +176,11 @@ def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:
     if key not in _held:
         _held.clear()
         _held[key] = pickle.loads(ray.get(place[0]))
+    threads = os.environ["UNMASK_THREADS"]
     if (torch := sys.modules.get("torch")) is not None:
-        torch.set_num_threads(int(os.environ["UNMASK_THREADS"]))
+        torch.set_num_threads(int(threads))
+    else:
+        os.environ["OMP_NUM_THREADS"] = threads  # which torch reads if the work loads it
     amounts: list[int] = []
     # As bytes, since arrays that Ray moves itself arrive read-only; and errors as results, to be raised where the user
     # is, not printed by Ray.
