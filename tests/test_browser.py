@@ -5,6 +5,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import sys
 import time
 from itertools import combinations
@@ -196,7 +197,9 @@ def test_distributions_change_with_the_family(visit):
     expect(page.locator("#distributions-view")).to_contain_text("bias 0.3")
     expect(page.locator("#errors-words")).to_contain_text("Expected KL with 16 steps")
     assert page.locator(".toast-body").count() == 0
-    other = visit(page.locator("#distributions-link a").get_attribute("href"))
+    anchor = page.locator("#distributions-link a")
+    expect(anchor).to_have_attribute("href", re.compile("family=mixture.*bias=0.3"))
+    other = visit(anchor.get_attribute("href"))
     expect(other.locator("#distributions-view")).to_contain_text("mixture, length 256, bias 0.3")
     expect(number(other, "Bias")).to_be_visible()
     expect(number(other, "Stay")).to_be_hidden()

@@ -33,6 +33,35 @@ def test_a_reader_that_goes_away_is_no_mistake(words):
         assert done.wait() == 0
 
 
+@pytest.mark.parametrize("words", ["-h", "--version", "-h more", "plan --help"])
+def test_a_full_disk_is_one_sentence(words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COMMAND, *words.split()], stdout=full, stderr=subprocess.PIPE, env=PLAIN, text=True)
+    assert (done.returncode, done.stderr) == (2, "Error: Cannot use the output: no space left on device.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (
+            "expect --distribution markov --alphabet 1000000000 --stay 0.9 --length 5 --size tc --steps 2",
+            "--alphabet must be at most 4096, not 1000000000.",
+        ),
+        (
+            "plan --gauge small.json --steps 2",
+            "--gauge must not hold numbers as small as 4.94066e-324. Multiply them all by one number: the schedule "
+            "stays the same.",
+        ),
+        ("train --text text.txt --output new --layers 100000", "--layers must be at most 4096, not 100000."),
+    ],
+)
+def test_a_limit_is_said_of_the_option(tmp_path, words, answer):
+    (tmp_path / "small.json").write_text("[5e-324, 5e-324, 1]")
+    (tmp_path / "text.txt").write_text("a text " * 1000)
+    done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=PLAIN, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"Error: {answer}\n")
+
+
 def test_a_closed_output_is_no_traceback():
     line = f"{sys.executable} -m unmask.cli plan --length 9 --steps 2 --size tc --json >&-"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)

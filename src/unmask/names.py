@@ -274,7 +274,8 @@ def _listed(options: list[str]) -> str:
 
 def _sticky(length: int, alphabet: int, stay: float) -> Markov:
     """A chain that keeps its token with probability `stay`."""
-    return Markov.sticky(check.integer("alphabet", alphabet, least=2), stay, length)
+    with check.renamed("vocab", "alphabet"):
+        return Markov.sticky(alphabet, stay, length)
 
 
 def _coin(length: int, bias: float) -> Mixture:

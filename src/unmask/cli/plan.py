@@ -137,7 +137,7 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
         length = values.values.size + 1
         schedule = size.Minimax(steps, values)
     check_memory(length * _BYTES, "length", "Take a smaller one.")
-    with terminal(stderr=True).status("Computing the law of the sizes"):
+    with terminal(stderr=True).status("Computing the law of the sizes"), check.renamed("values", "gauge"):
         sizes = schedule.draw(length, rng=np.random.default_rng(seed))[0]
         means = schedule.mean_sizes(length)
         overhang = schedule.overhang(length)

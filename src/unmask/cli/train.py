@@ -83,7 +83,6 @@ def train(
     """
     if minutes is not None:
         check.real("minutes", minutes, least=0.0)
-    check.integer("layers", layers, least=2)  # one that mixes positions, one that reads
     if output.exists() and not output.is_dir():
         raise check.InputError("output", "be a folder", found=f"the file '{output}'")
     words = read_text(text)
@@ -96,6 +95,7 @@ def train(
     from unmask.words.models import device_named
     from unmask.words.training import alphabet_named, check_memory, claim, interrupted, masks_named, processes
 
+    check.integer("layers", layers, least=2, most=transformer.DEEPEST)  # one that mixes positions, one that reads
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
     codec = alphabet_named(alphabet, words)
     # Two thirds of four times the width, as is usual for gated layers.

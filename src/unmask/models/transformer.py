@@ -27,6 +27,7 @@ from unmask.predict.base import Prediction
 
 _FORMAT = "unmask-transformer-2"
 _FLOATS = ("F16", "BF16", "F32", "F64")  # as safetensors has them
+DEEPEST = 4096  # layers: more are no model, and take minutes to make before anything can be refused
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 
 
@@ -57,7 +58,7 @@ class Config:
 
     def __post_init__(self):
         for name, value in asdict(self).items():
-            check.integer(name, value, least=1)
+            check.integer(name, value, least=1, most=DEEPEST if name in ("layers", "readers") else None)
         if self.width % (2 * self.heads):
             raise check.InputError("width", f"be a multiple of 2 x {self.heads} heads", found=f"{self.width}")
 
