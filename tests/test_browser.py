@@ -326,7 +326,10 @@ def test_two_schedules_fill_one_text_and_can_be_played(visit):
     play.focus()
     page.keyboard.press("Enter")
     expect(play).to_have_text("Pause")
-    expect(right.locator(".count")).to_contain_text("2 evaluations")
+    # Every frame is looked at: a step is shown for less time than `expect` may take between two looks.
+    page.wait_for_function(
+        "document.querySelectorAll('#watch-runs .count')[1].textContent.startsWith('2 evaluations')", polling="raf"
+    )
     page.keyboard.press("Enter")
     expect(play).to_have_text("Play")
     stopped = counts(page)

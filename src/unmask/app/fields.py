@@ -84,8 +84,25 @@ class Form:
             change: Registers a handler, as `then` of an event does. handler: Takes a request, its number, and values.
             outputs: Where its answer goes. options: Of the event.
         """
+        return self._sent("turned(", change, handler, outputs, options)
+
+    def shows(
+        self, change: Callable[..., Any], handler: Callable[..., Any], outputs: Sequence[Any], **options: Any
+    ) -> None:
+        """The same for a handler whose answer is a picture: it is asked once the one before has been drawn."""
+        shown = self._sent(f"alone('{self.tab}', ", change, handler, outputs, options)
+        shown.then(None, None, None, js=f"() => window.unmask.drawn('{self.tab}')", **QUIET)
+
+    def _sent(
+        self,
+        call: str,
+        change: Callable[..., Any],
+        handler: Callable[..., Any],
+        outputs: Sequence[Any],
+        options: dict[str, Any],
+    ) -> Any:
         inputs = [self.turn, *self.inputs]
-        js = f"(...all) => window.unmask.turned(all.slice(0, {len(inputs)}))"
+        js = f"(...all) => window.unmask.{call}all.slice(0, {len(inputs)}))"
         return change(handler, inputs, outputs, js=js, **options)
 
     @property
@@ -195,8 +212,8 @@ def follow(
     status: Any,
     waiting: str = "Waiting for a turn",
     **room: Any,
-) -> Any:
-    """Let long work show what the fields say after every change; the event that `cancels` can end.
+) -> None:
+    """Let long work show what the fields say after every change.
 
     Older work must end before there is room for newer: first the page says so, outside of the queue.
 
@@ -210,24 +227,25 @@ def follow(
         form.current.begin(request.session_hash, turn)
         return progress(0, 0, waiting)
 
-    return form.on(form.on(change, said, [status], **LIVE).then, show, outputs, **{**LONG, **room})
+    form.shows(form.on(change, said, [status], **LIVE).then, show, outputs, **{**LONG, **room})
 
 
-def stop(form: Form, cancel: gr.Button, events: Sequence[Any], status: Any, words: str) -> None:
-    """Let a button end long work.
+def stop(form: Form, cancel: gr.Button, status: Any, words: str) -> None:
+    """Let a button end long work, as a change of the fields does: Gradio's own way may end in an error of its own.
 
     Arguments:
-        form: The form. cancel: The button. events: The work. status: Where its progress is shown.
-        words: What is said there in the end.
+        form: The form. cancel: The button. status: Where its progress is shown. words: What is said there in the end.
     """
 
-    def stopped(request: gr.Request, turn: str, *given: Any) -> str:
+    def told(request: gr.Request, turn: str, *given: Any) -> str:
         form.current.begin(request.session_hash, turn)
+        return progress(0, 0, "Stopping")
+
+    def stopped(turn: str, *given: Any) -> str:
         return note(words)
 
     # Said once nothing more can come: what is under way would write over it.
-    ended = cancel.click(None, None, None, cancels=list(events), **QUIET)
-    form.on(ended.then, stopped, [status], **QUIET, show_progress="hidden")
+    form.shows(form.on(cancel.click, told, [status], **LIVE).then, stopped, [status], **LIVE)
 
 
 def settled(triggers: Sequence[Any]) -> Any:

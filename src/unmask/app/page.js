@@ -70,11 +70,31 @@
   }
 
   let turn = 0;
+  const drawing = {}; // by tab: the answer that is being drawn, as a promise and what ends it
+  const patience = 5000; // milliseconds: long work that is not wanted any more may take longer to notice
 
   window.unmask = {
     turned(given) { // what is sent to the server, with its number: the newest is what the page wants
       turn += 1;
       return [String(turn), ...given.slice(1)];
+    },
+    // The same for an answer that is drawn: one after another in a tab. Pictures of an older one may wait to be drawn
+    // here, where the server cannot take them back, and would come after those of a newer.
+    async alone(tab, given) {
+      const numbered = this.turned(given);
+      while (drawing[tab]) {
+        const before = drawing[tab];
+        await Promise.race([before.ended, new Promise((done) => setTimeout(done, patience))]);
+        if (drawing[tab] === before) delete drawing[tab];
+      }
+      const mine = {};
+      mine.ended = new Promise((done) => (mine.end = done));
+      drawing[tab] = mine;
+      return numbered;
+    },
+    drawn(tab) {
+      drawing[tab]?.end();
+      delete drawing[tab];
     },
     play() {
       if (view.playing) {

@@ -63,9 +63,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         fields = [field for tab in tabs.values() for field in tab.form.inputs]
         ready = page.load(opened, None, [row, notice, *fields], **QUIET, queue=False, show_progress="hidden")
         for tab in tabs.values():
-            shown = tab.form.on(ready.then, tab.refresh, tab.outputs, **tab.running)
-            if tab.cancel is not None:
-                tab.cancel.click(None, None, None, cancels=[shown], **QUIET)
+            tab.form.shows(ready.then, tab.refresh, tab.outputs, **tab.running)
     return page
 
 

@@ -16,7 +16,6 @@ class Tab:
         refresh: Shows what the fields say, when the page opens; its inputs are the fields.
         outputs: Where that goes.
         running: How it is run: the options of its event.
-        cancel: The button that ends it, if it can take long.
         usual: What the fields say where a link does not, given what it says of the others; those left out say what
             they did at first.
     """
@@ -25,5 +24,4 @@ class Tab:
     refresh: Callable[..., Any]
     outputs: list[Any]
     running: dict[str, Any]
-    cancel: Any = None
     usual: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda said: {}

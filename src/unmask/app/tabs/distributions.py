@@ -65,14 +65,12 @@ def build() -> Tab:
     outputs = [view, address, status, *form.outputs]
     parameters = [form.fields[name] for name in PARAMETERS]
     changed = family.input(_filled, family, [length, *parameters, draws], **LIVE)
-    shown = [
-        follow(form, settled(form.changes(but=[family])).then, show, outputs, status),
-        follow(form, changed.then, show, outputs, status),
-    ]
-    stop(form, cancel, shown, status, "Cancelled: what was computed until then is shown.")
+    follow(form, settled(form.changes(but=[family])).then, show, outputs, status)
+    follow(form, changed.then, show, outputs, status)
+    stop(form, cancel, status, "Cancelled: what was computed until then is shown.")
     # A link may name another family, whose parameters must then be seen.
     family.change(_visible, family, parameters, **QUIET, queue=False, show_progress="hidden")
-    return Tab(form, show, outputs, LONG, cancel, _usual)
+    return Tab(form, show, outputs, LONG, _usual)
 
 
 def _step(name: str) -> float:

@@ -61,9 +61,9 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
         yield [panels.report(found, measured.differs(found.calibration, writer)), _link(form, values), ""]
 
     outputs = [view, address, status, *form.outputs]
-    shown = follow(form, settled(form.changes()).then, show, outputs, status)
-    stop(form, cancel, [shown], status, "Cancelled.")
-    return Tab(form, show, outputs, LONG, cancel)
+    follow(form, settled(form.changes()).then, show, outputs, status)
+    stop(form, cancel, status, "Cancelled.")
+    return Tab(form, show, outputs, LONG)
 
 
 def _link(form: Form, values: dict[str, Any]) -> str:

@@ -44,7 +44,7 @@ def build() -> Tab:
         return [panels.schedules(_compared(values), values["gauge"]), form.link(values)]
 
     outputs = [view, address, *form.outputs]
-    form.on(settled(form.changes()).then, show, outputs, **LIVE)
+    form.shows(settled(form.changes()).then, show, outputs, **LIVE)
     return Tab(form, show, outputs, LIVE)
 
 

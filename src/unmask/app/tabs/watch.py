@@ -78,12 +78,12 @@ def build(model: models.Model) -> Tab:
         return [form.link(form.values(given))]
 
     # One run at a time uses the model; other pages may be first with it.
-    running = follow(
+    follow(
         form, start.click, generate, [view, status, *form.outputs], status, "Waiting for the model",
         concurrency_limit=1, concurrency_id="model",
     )  # fmt: skip
     cancel.click(None, None, None, js="() => window.unmask.halt()", **QUIET)
-    stop(form, cancel, [running], status, "Cancelled.")
+    stop(form, cancel, status, "Cancelled.")
     for button, call in ((play, "play()"), (back, "move(-1)"), (ahead, "move(1)")):
         button.click(None, None, None, js=f"() => window.unmask.{call}", **QUIET)
     form.on(partial(gr.on, [field.change for field in form.inputs]), show, [address], **LIVE)
