@@ -135,11 +135,15 @@ class MaskPredictor(ABC):
         whole: True if every call needs all the sequences of the batch, because something is kept for each of them (a
             prompt, an attention mask). By default a call is given those sequences that reveal something, and no
             others.
+        pad: A token id that may fill up sequences at their end, where no prediction is ever asked for, and that no
+            other position sees: what a sequence is told is what it would be told alone. `None` if there is no such
+            token: then all sequences of a call have one length.
     """
 
     vocab: int
     mask: int
     whole: bool = False
+    pad: int | None = None
 
     @abstractmethod
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:

@@ -33,6 +33,10 @@ class Wrapper(MaskPredictor):
     def whole(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         return self.predictor.whole
 
+    @property
+    def pad(self) -> int | None:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        return self.predictor.pad
+
 
 @final
 @dataclass(frozen=True, eq=False)
