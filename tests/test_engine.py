@@ -138,7 +138,7 @@ def test_shards_do_not_depend_on_who_does_the_work():
 
 
 def test_a_job_does_every_task_on_every_part_of_the_texts():
-    """Parts are copies, in their order, and hold all texts where the work must see them all."""
+    """Parts are copies, in their order."""
     texts, names = torch.arange(10).view(5, 2), tuple("abcde")
     seen, done = [], []
 
@@ -148,16 +148,13 @@ def test_a_job_does_every_task_on_every_part_of_the_texts():
         report(len(who))
         return task * int(part.sum())
 
-    cut = Job(LOCAL, work, (texts, names), batch=2, whole=False)
+    cut = Job(LOCAL, work, (texts, names), parts(5, 2))
     assert cut([(1,), (10,)], lambda task, amount: done.append((task, amount))) == [[6, 22, 17], [60, 220, 170]]
     assert seen[:3] == seen[3:] == [(2, "ab", 32), (2, "cd", 32), (1, "e", 16)]
     assert done == [(0, 2), (0, 2), (0, 1), (1, 2), (1, 2), (1, 1)]
     assert cut([]) == []
-    assert Job(LOCAL, work, (texts, names), batch=2, whole=True)([(2,)]) == [[90]]
-    assert Job(LOCAL, work, (texts[:0], ()), batch=2, whole=True)([(2,)]) == [[]]
-    for whole in (True, False):
-        with pytest.raises(ValueError, match="Argument 'batch' must be an integer, not None"):
-            Job(LOCAL, work, (texts, names), batch=None, whole=whole)
+    assert Job(LOCAL, work, (texts, names), parts(5, 5))([(2,)]) == [[90]]
+    assert Job(LOCAL, work, (texts[:0], ()), parts(0, 1))([(2,)]) == [[]]
 
 
 def test_the_local_engine_keeps_the_order_and_tells_how_far_it_is():

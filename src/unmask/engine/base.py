@@ -110,26 +110,17 @@ class Job(Generic[R]):
         engine: Who does it.
         work: What to do with a shard. It is handed out once, whatever number of tasks there will be.
         columns: What there is of the texts, each cut alike.
-        batch: Texts of a shard.
-        whole: True puts all texts into one shard, whatever `batch` says: the work keeps something for each of them
-            (`unmask.predict.MaskPredictor.whole`).
+        cuts: The texts of each shard, as `parts` gives them.
 
     Example:
-        >>> job = Job(LOCAL, lambda shard, report: shard[0] * sum(shard[1]), [(1, 2, 3)], batch=2, whole=False)
+        >>> job = Job(LOCAL, lambda shard, report: shard[0] * sum(shard[1]), [(1, 2, 3)], parts(3, 2))
         >>> job([(1,), (10,)])
         [[3, 3], [30, 30]]
     """
 
-    def __init__(
-        self, engine: Engine, work: Work[Any, R], columns: Sequence[Sliced], *, batch: int, whole: bool
-    ) -> None:
+    def __init__(self, engine: Engine, work: Work[Any, R], columns: Sequence[Sliced], cuts: Sequence[slice]) -> None:
         check.instance("engine", engine, Engine, "be an Engine")
-        count = len(columns[0])
-        batch = check.integer("batch", batch, least=1)
-        self._parts = [
-            tuple(_copied(column[part]) for column in columns)
-            for part in parts(count, max(count, 1) if whole else batch)
-        ]
+        self._parts = [tuple(_copied(column[part]) for column in columns) for part in cuts]
         self._run: Run[Any, R] = engine.prepare(work)
 
     def __call__(self, tasks: Sequence[tuple[Any, ...]], progress: Progress = unseen) -> list[list[R]]:

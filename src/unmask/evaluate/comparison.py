@@ -23,6 +23,7 @@ from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replays
 from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
+from unmask.sequences import Sequences
 
 POINTS = 32  # evaluations of each text for the reference
 
@@ -78,7 +79,7 @@ class Comparison:
 def compare(
     predictor: MaskPredictor,
     schedules: Sequence[Schedule],
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     *,
     rng: Randomness,
     reference: bool = True,
@@ -91,7 +92,7 @@ def compare(
     Arguments:
         predictor: The model.
         schedules: The schedules.
-        tokens: Texts, shape `(count, length)`, on the device of the model.
+        tokens: Texts, on the device of the model: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one: sizes, orders and the reference come from it.
         reference: Whether to measure one by one in random order too, from a few evaluations of each text.
         batch: Texts at once.

@@ -8,16 +8,25 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor
 from unmask.sample import seeds_of
+from unmask.sequences import Sequences
 
 NOT_NUMBERS = "The model gives losses that are not numbers; nothing can be measured with it"
 Randomness = int | np.random.Generator | torch.Generator
 
 
-def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Tensor:
-    """The texts as token ids of shape `(count, length)`, int64.
+def texts_of(
+    tokens: Sequences | Tensor, predictor: MaskPredictor, masked: Tensor | None = None, *, least: int = 1
+) -> Sequences:
+    """The texts as sequences.
+
+    Arguments:
+        tokens: Sequences, or token ids of shape `(count, length)`.
+        predictor: The model.
+        masked: With token ids: which positions are to be scored; all by default.
+        least: At least so many.
 
     Raises:
-        InputError: if they are no tensor of token ids that the predictor has, or fewer than `least`.
+        InputError: if they are no token ids that the predictor has, or fewer than `least`.
     """
     if not isinstance(predictor, MaskPredictor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise check.InputError(
@@ -27,15 +36,21 @@ def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Ten
             remedy="Wrap a model that gives logits in unmask.predict.Logits.",
         )
     check_ids(tokens, least=least)
-    if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
+    texts = Sequences.of(tokens, masked)
+    ids = texts.tokens
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < predictor.vocab:
         raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")
-    return tokens.to(torch.int64)
+    return texts
 
 
-def check_ids(tokens: Tensor, *, least: int = 1) -> None:
-    """Refuse what is no tensor of at least so many texts, each of as many integers."""
+def check_ids(tokens: Sequences | Tensor, *, least: int = 1) -> None:
+    """Refuse what is neither sequences nor a tensor of texts, each of as many integers, or has fewer than so many."""
+    if isinstance(tokens, Sequences):
+        if len(tokens) < least:
+            raise check.InputError("tokens", f"hold at least {least} sequences", found=f"{len(tokens)}")
+        return
     if not isinstance(tokens, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise check.InputError("tokens", "be a tensor of token ids", found=f"{type(tokens).__name__}")
+        raise check.InputError("tokens", "be sequences or a tensor of token ids", found=f"{type(tokens).__name__}")
     other = tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool
     if tokens.ndim != 2 or tokens.shape[0] < least or other:
         number = "at least one text" if least == 1 else f"at least {least} texts"

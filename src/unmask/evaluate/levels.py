@@ -1,6 +1,7 @@
 """The one-by-one likelihood of a model in random order, from few evaluations.
 
-Revealed one by one in uniformly random order, a text `x` costs on average over the orders
+Revealed one by one in uniformly random order, a text `x` of which `L` tokens are to be filled costs on average over
+the orders
 
     Σ_{n=0}^{L−1} E_A (1/(L−n)) Σ_{i∉A} −log p̂_i(x_i | x_A),        A a uniformly random n-subset,
 
@@ -20,11 +21,12 @@ from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.predict import MaskPredictor, Watched
+from unmask.sequences import Sequences, put_back, trimmed
 
 
 def random_order(
     predictor: MaskPredictor,
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     *,
     rng: Randomness,
     points: int = 32,
@@ -36,7 +38,7 @@ def random_order(
 
     Arguments:
         predictor: The model.
-        tokens: Texts, shape `(count, length)`.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one. Levels and sets come from it, for each text its own.
         points: Evaluations of each text, if it has so many tokens.
         batch: Texts at once.
@@ -49,51 +51,56 @@ def random_order(
     Raises:
         InputError: if an argument is not what it should be, or the model gives losses that are not numbers.
     """
-    tokens, seed = texts_of(tokens, predictor), seed_of(rng)
+    texts, order = texts_of(tokens, predictor).by_length()
+    seed = seed_of(rng)
     check.function("progress", progress)
-    count, length = tokens.shape
-    if length == 0:
-        raise check.InputError("tokens", "have at least one position")
-    points = min(check.integer("points", points, least=1), length)
-    edges = np.arange(points + 1) * length // points
-    visible = np.empty((count, points), dtype=np.int64)
-    keys = np.empty((count, length), dtype=np.int64)
-    for row in range(count):
-        source = np.random.default_rng([seed, row])
-        visible[row] = source.integers(edges[:-1], edges[1:])
-        keys[row] = source.permutation(length)
-    levels, rank = (torch.as_tensor(each).to(tokens.device) for each in (visible, keys))
-    work = _Levels(predictor, tuple(np.diff(edges).tolist()))
-    job = Job(engine, work, (tokens, levels, rank), batch=batch, whole=predictor.whole)
-    nats = torch.cat(job([()], lambda task, done: progress(done))[0])
+    masked = texts.masked.cpu().numpy()
+    counts = masked.sum(axis=1)
+    if len(counts) and counts.min() == 0:
+        raise check.InputError("tokens", "have at least one position to fill in each text")
+    points = check.integer("points", points, least=1)
+    # Strata that a text has no tokens for are empty, and its mean over them counts nothing.
+    most = min(points, int(counts.max(initial=1)))
+    levels = np.zeros((len(counts), most), dtype=np.int64)
+    widths = np.zeros((len(counts), most), dtype=np.int64)
+    rank = np.full(masked.shape, -1, dtype=np.int64)
+    for row, (number, count) in enumerate(zip(order.tolist(), counts.tolist(), strict=True)):
+        own = min(points, count)
+        edges = np.arange(own + 1) * count // own
+        source = np.random.default_rng([seed, number])
+        levels[row, :own] = source.integers(edges[:-1], edges[1:])
+        widths[row, :own] = np.diff(edges)
+        rank[row, masked[row]] = source.permutation(count)
+    place = texts.tokens.device
+    table = (torch.as_tensor(each).to(place) for each in (levels, widths, rank))
+    columns = (texts.tokens, texts.masked, texts.lengths, *table)
+    job = Job(engine, _Levels(predictor), columns, texts.cuts(batch, pad=predictor.pad, whole=predictor.whole))
+    nats = put_back(job([()], lambda task, done: progress(done))[0], order)
     if bool(nats.isnan().any()):
         raise check.InputError("", NOT_NUMBERS)
-    return nats, points
+    return nats, most
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Levels:
-    """Work on shards: texts, the levels of each, and the rank of each position.
-
-    Arguments:
-        predictor: The model.
-        widths: How many levels each stratum has.
-    """
+    """Work on shards: texts, the levels of each, how many levels each stands for, and the rank of each position."""
 
     predictor: MaskPredictor
-    widths: tuple[int, ...]
 
     @torch.no_grad()
-    def __call__(self, shard: tuple[Tensor, Tensor, Tensor], report: Report) -> Tensor:
-        tokens, levels, rank = shard
+    def __call__(self, shard: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], report: Report) -> Tensor:
+        *table, levels, widths, rank = shard
+        tokens, hidden = trimmed(*table, self.predictor.pad)
+        rank = rank[:, : tokens.shape[1]]
         predictor = Watched(self.predictor, report)
+        counts = hidden.sum(dim=1)
         total = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
-        for level, width in zip(levels.T, self.widths, strict=True):
-            masked = rank >= level[:, None]
+        for level, width in zip(levels.T, widths.T, strict=True):
+            masked = hidden & (rank >= level[:, None]) & (width > 0)[:, None]
             rows = torch.nonzero(masked.flatten())[:, 0]
             prediction = predictor(tokens.masked_fill(masked, predictor.mask), masked, rows)
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
             losses[rows] = prediction.losses(tokens.flatten()[rows])
-            total += float(width) * (losses.view_as(masked).sum(dim=1) / (tokens.shape[1] - level))
+            total += width * (losses.view_as(masked).sum(dim=1) / (counts - level))
         return total.cpu()

@@ -24,9 +24,10 @@ from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.given import Randomness, generator_of, texts_of
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
-from unmask.sample import Sampler, Seeds, booleans, seeds_of
+from unmask.sample import Sampler, Seeds, seeds_of
 from unmask.sample.draw import Replay
 from unmask.schedule import Schedule
+from unmask.sequences import Sequences, put_back, trimmed
 
 
 @final
@@ -78,7 +79,7 @@ class Replayed:
 def replay(
     predictor: MaskPredictor,
     schedule: Schedule,
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     *,
     rng: Seeds,
     masked: Tensor | None = None,
@@ -91,10 +92,10 @@ def replay(
     Arguments:
         predictor: The model.
         schedule: Any schedule of the library.
-        tokens: Texts, shape `(count, length)`, on the device of the model.
+        tokens: Texts, on the device of the model: `Sequences`, or token ids of shape `(count, length)`.
         rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
             schedules on common randomness.
-        masked: Positions to score, of the same shape; all by default. The others are given.
+        masked: With token ids: positions to score, of the same shape; all by default. The others are given.
         batch: Texts evaluated at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
@@ -117,7 +118,7 @@ def replay(
 def replays(
     predictor: MaskPredictor,
     schedules: Sequence[Schedule],
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     *,
     rng: Seeds,
     masked: Tensor | None = None,
@@ -138,30 +139,34 @@ def replays(
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
     """
     check.function("progress", progress)
-    tokens = texts_of(tokens, predictor)
-    hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else booleans("masked", masked, tokens)
-    seeds = seeds_of(rng, tokens.shape[0])
+    texts, order = texts_of(tokens, predictor, masked).by_length()
+    given = seeds_of(rng, len(texts))
+    seeds = tuple(given[number] for number in order.tolist())
     for schedule in check.listed("schedules", schedules, "be a list of schedules"):
         check.instance("schedules", schedule, Schedule, "hold schedules")
-    job = Job(engine, _Scored(predictor), (tokens, hidden, seeds), batch=batch, whole=predictor.whole)
+    columns = (texts.tokens, texts.masked, texts.lengths, seeds)
+    cuts = texts.cuts(batch, pad=predictor.pad, whole=predictor.whole)
+    job = Job(engine, _Scored(predictor), columns, cuts)
+    scored = put_back([texts.counts], order)
     results: list[Replayed] = []
     for found in job([(schedule,) for schedule in schedules], progress):
         nll, evaluations = zip(*found, strict=True)
-        results.append(Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations)))
+        results.append(Replayed(put_back(nll, order), scored, put_back(evaluations, order)))
     return results
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Work on shards: a schedule, texts, what is masked of them, and their seeds."""
+    """Work on shards: a schedule, texts, what is masked of them, their lengths, and their seeds."""
 
     predictor: MaskPredictor
 
     def __call__(
-        self, shard: tuple[Schedule, Tensor, Tensor, tuple[int, ...]], report: Report
+        self, shard: tuple[Schedule, Tensor, Tensor, Tensor, tuple[int, ...]], report: Report
     ) -> tuple[Tensor, Tensor]:
-        schedule, tokens, masked, seeds = shard
+        schedule, *table, seeds = shard
+        tokens, masked = trimmed(*table, self.predictor.pad)
         sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
         trace = sampler.run(tokens, masked, rng=seeds)
         return trace.nll, torch.as_tensor(trace.evaluations)

@@ -1,6 +1,7 @@
 """The sampler: predict, rank, cut, draw.
 
-    sampler    the loop, its state, and what one step did
+    sampler    the loop
+    state      what it has at hand between two steps, and what one step did
     plan       which positions come at which step, for a batch
     start      what a batch starts from
     seeds      where its randomness comes from
@@ -11,9 +12,10 @@ Positions first, tokens second: no rule looks at a token before it decides to ke
 """
 
 from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP, draw_for
-from unmask.sample.sampler import Sampler, State, Step, Stop
+from unmask.sample.sampler import Sampler
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import booleans
+from unmask.sample.state import State, Step, Stop
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
 
 __all__ = [

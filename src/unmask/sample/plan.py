@@ -56,7 +56,11 @@ class Plan(ABC):
 
 
 def plan_for(
-    schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], device: torch.device
+    schedule: Schedule,
+    masked: NDArray[np.bool_],
+    sources: list[np.random.Generator],
+    device: torch.device,
+    lengths: NDArray[np.int64],
 ) -> Plan:
     """The plan of a batch under a schedule.
 
@@ -65,9 +69,13 @@ def plan_for(
         masked: Positions to fill, shape `(batch, length)`.
         sources: Randomness of each sequence.
         device: Where the plan will be used.
+        lengths: Tokens of each sequence, its padding left out.
     """
     draws = _Draws(schedule.size)
-    agenda = [_agenda(schedule, draws, row, source) for row, source in zip(masked, sources, strict=True)]
+    agenda = [
+        _agenda(schedule, draws, row[:length], source)
+        for row, source, length in zip(masked, sources, lengths, strict=True)
+    ]
     if schedule.blind:
         return BlindPlan.of(agenda, masked.shape, device)
     return ReactivePlan.of(schedule, agenda, masked.shape, device)

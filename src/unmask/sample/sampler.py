@@ -30,89 +30,10 @@ from unmask.sample.draw import Categorical, Draw, Replay, impossible
 from unmask.sample.plan import Plan, plan_for
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import start_of
-from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+from unmask.sample.state import State, Step, Stop, stopped
+from unmask.sample.trace import GIVEN, PADDED, Trace
 from unmask.schedule import Schedule
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class State:
-    """What the next step needs.
-
-    Attributes:
-        tokens: Token ids, shape `(batch, length)`, the predictor's mask at masked positions.
-        masked: Booleans, true where a token is still to be revealed.
-        uniform: One number in `[0, 1)` for each position, used when that position is drawn.
-        plan: The rest of the plan: which positions come at which step.
-        step: Steps taken so far.
-        revealed: The step at which each position was revealed; `GIVEN` if it was not, `PADDED` after an early stop.
-        log_probability: Log-probability of each revealed token under the prediction it was drawn from.
-        evaluations: Predictor evaluations that revealed something of each sequence, shape `(batch,)`.
-        calls: Predictor calls.
-        seeds: The seed of each sequence.
-    """
-
-    tokens: Tensor
-    masked: Tensor
-    uniform: Tensor
-    plan: Plan
-    step: int
-    revealed: Tensor
-    log_probability: Tensor
-    evaluations: NDArray[np.int64]
-    calls: int
-    seeds: tuple[int, ...]
-
-    def trace(self) -> Trace:
-        """The record of all steps so far, on the CPU.
-
-        Raises:
-            InputError: if a prediction on the way was not a number. On a GPU nothing earlier says so where the loop
-                never waits for it.
-        """
-        score = self.log_probability.cpu()
-        if bool(torch.isnan(score).any()):
-            raise impossible()
-        revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
-        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Step:
-    """What a reader wants to know of one step.
-
-    Attributes:
-        index: Number of the step, from 0.
-        rows: Flat indices of the positions revealed.
-        tokens: The tokens they were given.
-        log_probability: Their log-probabilities; not a number where the prediction was none.
-    """
-
-    index: int
-    rows: Tensor
-    tokens: Tensor
-    log_probability: Tensor
-
-
-@final
-@dataclass(frozen=True)
-class Stop:
-    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
-
-    What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
-
-    Arguments:
-        end: The token id that ends a sequence.
-        pad: The token id that fills the rest.
-    """
-
-    end: int
-    pad: int
-
-    def __post_init__(self):
-        check.integer("end", self.end, least=0)
-        check.integer("pad", self.pad, least=0)
+from unmask.sequences import Sequences, own_lengths, trimmed
 
 
 @final
@@ -173,17 +94,20 @@ class Sampler:
             _check_replayed(self.draw.tokens, tokens, hidden, self.predictor.vocab)
         seeds = seeds_of(rng, tokens.shape[0])
         sources = [np.random.default_rng(seed) for seed in seeds]
-        length = tokens.shape[1]
+        lengths = own_lengths(tokens, self.predictor.pad)
         # The uniform numbers come first, so that they are the same under every schedule.
-        uniform = np.stack([source.random(length) for source in sources]) if sources else np.zeros((0, length))
-        plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device)
+        uniform = np.zeros(tokens.shape)
+        for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
+            uniform[row, :length] = source.random(length)
+        plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device, lengths)
+        padding = torch.arange(tokens.shape[1]) >= torch.as_tensor(lengths)[:, None]
         return State(
             tokens=tokens.masked_fill(hidden, self.predictor.mask),
             masked=hidden,
             uniform=torch.as_tensor(uniform).to(tokens.device),
             plan=plan,
             step=0,
-            revealed=torch.full_like(tokens, GIVEN),
+            revealed=torch.full_like(tokens, GIVEN).masked_fill(padding.to(tokens.device), PADDED),
             log_probability=torch.zeros(tokens.shape, dtype=torch.float64, device=tokens.device),
             evaluations=np.zeros(tokens.shape[0], dtype=np.int64),
             calls=0,
@@ -229,7 +153,7 @@ class Sampler:
             calls=state.calls + 1,
         )
         if self.stop is not None:
-            state = _stopped(state, self.stop)
+            state = stopped(state, self.stop)
         return state, Step(choice.index, choice.rows, token, score)
 
     def steps(self, state: State) -> Iterator[tuple[State, Step]]:
@@ -296,20 +220,57 @@ class Sampler:
         check.instance("engine", engine, Engine, "be an Engine")
         check.function("progress", progress)
         tokens, hidden = start_of(start, masked, self.predictor, device, each=2)
-        seeds = seeds_of(rng, tokens.shape[0])
-        job = Job(engine, _Filled(self), (tokens, hidden, seeds), batch=batch, whole=self.predictor.whole)
-        return job([()], lambda task, done: progress(done))[0]
+        return self._filled(Sequences.of(tokens, hidden), seeds_of(rng, len(tokens)), batch, engine, progress)
+
+    def fill(
+        self,
+        sequences: Sequences,
+        *,
+        rng: Seeds,
+        batch: int = SHARD,
+        engine: Engine = LOCAL,
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> Trace:
+        """Fill sequences of any lengths; one record of all, in their order.
+
+        Arguments:
+            sequences: Token ids, and which of them to fill.
+            rng: A seed, a generator, or a list of these for the sequences, as for `init`.
+            batch: Sequences at once.
+            engine: Who does it. The result does not depend on it.
+            progress: Called with the number of sequences finished since the last call.
+        """
+        check.instance("sequences", sequences, Sequences, "be Sequences")
+        check.instance("engine", engine, Engine, "be an Engine")
+        check.function("progress", progress)
+        ordered, order = sequences.by_length()
+        seeds = seeds_of(rng, len(sequences))
+        own = tuple(seeds[number] for number in order.tolist())
+        return Trace.joined(self._filled(ordered, own, batch, engine, progress), order)
+
+    def _filled(
+        self,
+        sequences: Sequences,
+        seeds: tuple[int, ...],
+        batch: int,
+        engine: Engine,
+        progress: Callable[[int], object],
+    ) -> list[Trace]:
+        columns = (sequences.tokens, sequences.masked, sequences.lengths, seeds)
+        cuts = sequences.cuts(batch, pad=self.predictor.pad, whole=self.predictor.whole)
+        return Job(engine, _Filled(self), columns, cuts)([()], lambda task, done: progress(done))[0]
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _Filled:
-    """Work on shards: sequences, what is masked of them, and their seeds."""
+    """Work on shards: sequences, what is masked of them, their lengths, and their seeds."""
 
     sampler: Sampler
 
-    def __call__(self, shard: tuple[Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
-        tokens, masked, seeds = shard
+    def __call__(self, shard: tuple[Tensor, Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
+        *table, seeds = shard
+        tokens, masked = trimmed(*table, self.sampler.predictor.pad)
         trace = self.sampler.run(tokens, masked, rng=seeds)
         report(len(seeds))
         return trace
@@ -357,18 +318,3 @@ def _check_drawn(token: object, chances: Tensor) -> None:
 def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:
     """A copy of `values` with `new` at the flat indices `rows`; states are never changed in place."""
     return values.flatten().index_put((rows,), new).view_as(values)
-
-
-def _stopped(state: State, stop: Stop) -> State:
-    ended = (state.tokens == stop.end) & (state.revealed != GIVEN)
-    open_before = state.masked.cumsum(dim=1) > 0
-    # After the first revealed end that has nothing masked before it, everything masked becomes padding.
-    after = (ended & ~open_before).cumsum(dim=1) > 0
-    closed = after & state.masked
-    return replace(
-        state,
-        plan=state.plan.without(closed),
-        tokens=state.tokens.masked_fill(closed, stop.pad),
-        masked=state.masked & ~closed,
-        revealed=state.revealed.masked_fill(closed, PADDED),
-    )

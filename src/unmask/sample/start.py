@@ -17,7 +17,7 @@ def start_of(
             raise check.InputError("start", "hold token ids of shape (batch, length), or be such a shape")
         tokens = start.to(device=device, dtype=torch.int64)
         hidden = tokens == predictor.mask if masked is None else booleans("masked", masked, tokens)
-        given = tokens[~hidden]
+        given = tokens[~hidden if predictor.pad is None else ~hidden & (tokens != predictor.pad)]
         if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
             raise check.InputError("start", f"hold token ids from 0 to {predictor.vocab - 1} where not masked")
         return tokens, hidden

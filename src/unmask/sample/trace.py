@@ -5,7 +5,7 @@ sequence, how many evaluations it took.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
+from unmask.sequences import put_back
 
 GIVEN = -1  # the step of a position that was not masked
 PADDED = -2  # the step of a position filled with padding after an early stop
@@ -41,6 +42,25 @@ class Trace:
     evaluations: NDArray[np.int64]
     calls: int
     seeds: tuple[int, ...]
+
+    @staticmethod
+    def joined(traces: "Sequence[Trace]", order: Tensor) -> "Trace":
+        """One record of all, in which the sequences of these have the given numbers; shorter ones are padded."""
+        width = max((trace.tokens.shape[1] for trace in traces), default=0)
+
+        def whole(part: str, filling: float) -> Tensor:
+            wide = [torch.nn.functional.pad(getattr(trace, part), (0, width - trace.tokens.shape[1]), value=filling)
+                    for trace in traces]  # fmt: skip
+            return put_back(wide, order)
+
+        evaluations = np.zeros(len(order), dtype=np.int64)
+        seeds = np.zeros(len(order), dtype=object)
+        if traces:
+            evaluations[order.numpy()] = np.concatenate([trace.evaluations for trace in traces])
+            seeds[order.numpy()] = [seed for trace in traces for seed in trace.seeds]
+        calls = sum(trace.calls for trace in traces)
+        tokens, revealed, score = whole("tokens", 0), whole("revealed", PADDED), whole("log_probability", 0.0)
+        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()))
 
     @property
     def steps(self) -> int:

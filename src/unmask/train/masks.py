@@ -54,7 +54,8 @@ class ScheduleMasks(Masks):
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
         everything = np.ones((batch, length), dtype=np.bool_)
         # The plan a sampler would follow, so that every order means the same here and there.
-        plan = plan_for(self.schedule, everything, [rng] * batch, torch.device("cpu"))
+        lengths = np.full(batch, length)
+        plan = plan_for(self.schedule, everything, [rng] * batch, torch.device("cpu"), lengths)
         assert isinstance(plan, BlindPlan)
         step = np.empty(batch * length, dtype=np.int64)
         step[plan.row] = plan.step

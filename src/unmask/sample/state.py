@@ -1,0 +1,110 @@
+"""What a run has at hand between two steps, what one step did, and what ends a sequence early."""
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _check as check
+from unmask._torch import Tensor, torch
+from unmask.sample.draw import impossible
+from unmask.sample.plan import Plan
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the next step needs.
+
+    Attributes:
+        tokens: Token ids, shape `(batch, length)`, the predictor's mask at masked positions.
+        masked: Booleans, true where a token is still to be revealed.
+        uniform: One number in `[0, 1)` for each position, used when that position is drawn.
+        plan: The rest of the plan: which positions come at which step.
+        step: Steps taken so far.
+        revealed: The step at which each position was revealed; `GIVEN` if it was not, `PADDED` after an early stop.
+        log_probability: Log-probability of each revealed token under the prediction it was drawn from.
+        evaluations: Predictor evaluations that revealed something of each sequence, shape `(batch,)`.
+        calls: Predictor calls.
+        seeds: The seed of each sequence.
+    """
+
+    tokens: Tensor
+    masked: Tensor
+    uniform: Tensor
+    plan: Plan
+    step: int
+    revealed: Tensor
+    log_probability: Tensor
+    evaluations: NDArray[np.int64]
+    calls: int
+    seeds: tuple[int, ...]
+
+    def trace(self) -> Trace:
+        """The record of all steps so far, on the CPU.
+
+        Raises:
+            InputError: if a prediction on the way was not a number. On a GPU nothing earlier says so where the loop
+                never waits for it.
+        """
+        score = self.log_probability.cpu()
+        if bool(torch.isnan(score).any()):
+            raise impossible()
+        revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
+        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a reader wants to know of one step.
+
+    Attributes:
+        index: Number of the step, from 0.
+        rows: Flat indices of the positions revealed.
+        tokens: The tokens they were given.
+        log_probability: Their log-probabilities; not a number where the prediction was none.
+    """
+
+    index: int
+    rows: Tensor
+    tokens: Tensor
+    log_probability: Tensor
+
+
+@final
+@dataclass(frozen=True)
+class Stop:
+    """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
+
+    What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
+
+    Arguments:
+        end: The token id that ends a sequence.
+        pad: The token id that fills the rest.
+    """
+
+    end: int
+    pad: int
+
+    def __post_init__(self):
+        check.integer("end", self.end, least=0)
+        check.integer("pad", self.pad, least=0)
+
+
+def stopped(state: State, stop: Stop) -> State:
+    """The state without what comes after an end that was revealed."""
+    ended = (state.tokens == stop.end) & (state.revealed != GIVEN)
+    open_before = state.masked.cumsum(dim=1) > 0
+    # After the first revealed end that has nothing masked before it, everything masked becomes padding.
+    after = (ended & ~open_before).cumsum(dim=1) > 0
+    closed = after & state.masked
+    return replace(
+        state,
+        plan=state.plan.without(closed),
+        tokens=state.tokens.masked_fill(closed, stop.pad),
+        masked=state.masked & ~closed,
+        revealed=state.revealed.masked_fill(closed, PADDED),
+    )
