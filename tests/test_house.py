@@ -127,3 +127,23 @@ def test_texts_come_from_seeds_of_every_kind():
     assert len(unmask.generate(model, length=16, count=2, rng=np.random.default_rng(0))) == 2
     with pytest.raises(InputError, match="Argument 'prompt' must be a text, not 3"):
         unmask.generate(model, prompt=3)
+
+
+def test_a_run_that_breaks_its_weights_says_which_option_to_lower_and_leaves_nothing(tmp_path):
+    (tmp_path / "text.txt").write_text("a text " * 1000)
+    words = "train --text text.txt --output new --rate 1e15 --steps 1 --length 16 --width 8 --layers 2 --heads 2"
+    done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=PLAIN, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        "Error: The weights are not numbers, or too large to be kept, after step 1. Lower the --rate; the last "
+        "checkpoint, if there is one, is intact."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_what_only_hugging_face_has_is_said_of_the_option():
+    done = subprocess.run([*COMMAND, "generate", "--allow-pickle"], capture_output=True, env=PLAIN, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: Only a model of Hugging Face has a use for --allow-pickle. Write 'hf:builtin', or leave it out.\n",
+    )

@@ -80,8 +80,18 @@ def machine_memory() -> int | None:
     with suppress(ValueError, OSError, AttributeError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     if resource is not None:
-        limits += [soft for soft, _ in map(resource.getrlimit, (resource.RLIMIT_AS, resource.RLIMIT_DATA)) if soft > 0]
+        soft, _ = resource.getrlimit(resource.RLIMIT_DATA)
+        limits.append(soft)
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        limits.append(max(1, soft - _mapped()) if soft > 0 else soft)
     return min((limit for limit in limits if limit > 0), default=None)
+
+
+def _mapped() -> int:
+    """Bytes of addresses in use, most of them of libraries; they count where addresses are limited."""
+    with suppress(OSError, ValueError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def gpu_memory(device: Any) -> int:

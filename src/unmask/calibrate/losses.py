@@ -212,7 +212,8 @@ class Curved(Losses):
     @property
     def _precision(self) -> NDArray[np.float64]:
         """The inverse of each mean's variance."""
-        return 1 / np.maximum(self.error, 1e-12) ** 2
+        with np.errstate(over="ignore"):  # an error beyond all bounds has no weight
+            return np.maximum(1 / np.maximum(self.error, 1e-12) ** 2, 1e-300)
 
     @property
     def nodes(self) -> NDArray[np.int64]:

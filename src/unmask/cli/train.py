@@ -93,7 +93,15 @@ def train(
     from unmask.train import Recipe
     from unmask.train import train as fit
     from unmask.words.models import device_named
-    from unmask.words.training import alphabet_named, check_memory, claim, interrupted, masks_named, processes
+    from unmask.words.training import (
+        alphabet_named,
+        check_memory,
+        claim,
+        interrupted,
+        masks_named,
+        new_folder,
+        processes,
+    )
 
     check.integer("layers", layers, least=2, most=transformer.DEEPEST)  # one that mixes positions, one that reads
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
@@ -104,7 +112,7 @@ def train(
     store = Store.of(words, codec)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
-    with processes(device_named(device)) as (place, rank):
+    with new_folder(output), processes(device_named(device)) as (place, rank):
         check_memory(config, batch, place)
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         claim(output, about, rank)

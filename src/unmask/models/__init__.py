@@ -51,8 +51,11 @@ def load(
         bare = str(name).removeprefix(hf.PREFIX)
         return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
     if trust_remote_code or allow_pickle:
+        allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
         raise check.InputError(
-            "", "Only a model of Hugging Face has code or pickle files", remedy=f"Write 'hf:{name}', or do not allow."
+            "",
+            f"Only a model of Hugging Face has a use for {allowed}",
+            remedy=f"Write 'hf:{name}', or leave it out.",
         )
     if str(name) == BUILTIN:
         shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)

@@ -27,6 +27,7 @@ from unmask.predict.base import Prediction
 
 _FORMAT = "unmask-transformer-2"
 _FLOATS = ("F16", "BF16", "F32", "F64")  # as safetensors has them
+LARGEST = 65504.0  # of a weight: half precision, in which they are kept, has no more
 DEEPEST = 4096  # layers: more are no model, and take minutes to make before anything can be refused
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 

@@ -26,7 +26,7 @@ import numpy as np
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.models.text import Store
-from unmask.models.transformer import Config, Transformer
+from unmask.models.transformer import LARGEST, Config, Transformer
 from unmask.train.home import Home, Progress, Snapshot
 from unmask.train.masks import Masks, UniformMasks
 from unmask.train.memory import check_fit
@@ -175,8 +175,8 @@ def train(
                 if done % (10 * every) == 0 or last or over or now - kept > _KEPT:
                     kept = now
                     # The loss is that of the weights before the update, which may have broken them.
-                    if not all(bool(torch.isfinite(parameter).all()) for parameter in state.model.parameters()):
-                        raise _broken(f"The weights are not numbers after step {done}")
+                    if not all(bool((parameter.abs() <= LARGEST).all()) for parameter in state.model.parameters()):
+                        raise _broken(f"The weights are not numbers, or too large to be kept, after step {done}")
                     home.checkpoint(done, logged, state)
                 if over:
                     break
@@ -205,7 +205,7 @@ def _runner(model: Transformer, world: int, compiled: bool) -> Any:
 
 
 def _broken(what: str) -> check.InputError:
-    return check.InputError("", what, remedy="Lower the learning rate; the last checkpoint is intact.")
+    return check.InputError("", what, remedy="Lower the {rate}; the last checkpoint, if there is one, is intact.")
 
 
 def rate_share(recipe: Recipe, step: int) -> float:

@@ -2,9 +2,10 @@
 
 Weights, their moving average and the state of the optimiser are there throughout: 16 bytes for each parameter with
 AdamW, 12 with Muon. On top come what the layers keep for the gradients, and later the gradients. Kept are, in numbers
-of two bytes on a GPU and of four elsewhere, about 8 states of the width and 4 of the hidden width for each token and
-layer; for each reader as much for the tokens that are masked, about half of them, and two states for every token; and
-the logits twice. What else a program needs is left out, so that the sum is a lower bound, if a rough one.
+of two bytes on a GPU and of four elsewhere, about 12 states of the width and 5 of the hidden width for each token and
+layer; for each reader as much for the tokens that are masked, about half of them, and two states for every token; the
+logits three times; and for each token some indices, of this batch and of the next one. What else a program needs is
+left out, so that the sum is a lower bound: half to nine tenths of what was measured.
 """
 
 from unmask._memory import check_memory
@@ -16,6 +17,8 @@ _USUAL = {
     "batch": 64, "length": 256, "width": 256, "layers": 4, "readers": 4, "hidden": 512, "reader_hidden": 928,
     "vocab": 1024,
 }  # fmt: skip
+
+_INDICES = 300  # bytes
 
 
 def bytes_needed(config: Config, batch: int, *, muon: bool = False, cuda: bool = False) -> int:
@@ -29,11 +32,11 @@ def bytes_needed(config: Config, batch: int, *, muon: bool = False, cuda: bool =
     """
     tokens = batch * config.length
     masked = tokens // 2
-    states = 8 * config.width
-    kept = config.layers * tokens * (states + 4 * config.hidden)
-    kept += config.readers * (tokens * 2 * config.width + masked * (states + 4 * config.reader_hidden))
-    logits = 2 * 4 * masked * config.vocab
-    activations = (2 if cuda else 4) * kept + logits
+    states = 12 * config.width
+    kept = config.layers * tokens * (states + 5 * config.hidden)
+    kept += config.readers * (tokens * 2 * config.width + masked * (states + 5 * config.reader_hidden))
+    logits = 3 * 4 * masked * config.vocab
+    activations = (2 if cuda else 4) * kept + logits + _INDICES * tokens
     parameters = config.parameters
     return (12 if muon else 16) * parameters + max(activations, 4 * parameters)
 

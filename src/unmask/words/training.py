@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.train.home import CHECKPOINT
 from unmask.train.memory import check_fit
+from unmask.words.mistakes import MISTAKES
 
 MASKS = ("uniform", "comb")
 _ABOUT = "about.json"
@@ -91,6 +93,18 @@ def check_memory(config: Config, batch: int, device: torch.device) -> None:
     except check.InputError as error:
         asked = {"readers": "layers", "hidden": "width", "reader_hidden": "width", "vocab": "alphabet"}
         raise error.about(asked.get(error.argument, error.argument)) from None
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Take a folder away again that did not exist before, if what follows fails before its first checkpoint."""
+    fresh = not folder.exists()
+    try:
+        yield
+    except (check.InputError, *MISTAKES):
+        if fresh and folder.is_dir() and not (folder / CHECKPOINT).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
