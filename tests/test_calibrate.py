@@ -71,7 +71,9 @@ def test_orders_are_ranked_by_predicted_total(calibration):
 def test_a_calibration_survives_its_file(calibration, tmp_path):
     calibration.save(tmp_path / "c.json")
     again = Calibration.load(tmp_path / "c.json")
-    assert again.plan("comb-4", 8).schedule == calibration.plan("comb-4", 8).schedule
+    mine, theirs = again.plan("comb-4", 8), calibration.plan("comb-4", 8)
+    assert mine.sizes.tolist() == theirs.sizes.tolist()
+    assert mine.schedule.order == theirs.schedule.order
     assert again.plan("random", 5).nll == pytest.approx(calibration.plan("random", 5).nll, rel=1e-5)
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(ValueError, match="must name a calibration in JSON"):
@@ -352,9 +354,6 @@ def test_partly_masked_texts_are_calibrated_as_they_are_replayed():
     everything = torch.ones_like(texts, dtype=torch.bool)
     one, other = (measure(PREDICTOR, order.Comb(8), texts, rng=1, masked=mask) for mask in (None, everything))
     assert np.array_equal(one.table, other.table)
-    uneven = torch.from_numpy(keys < np.where(np.arange(20) == 0, 11, 12)[:, None])
-    with pytest.raises(ValueError, match="as many positions in each text, at least 1, not 11 to 12"):
-        measure(PREDICTOR, order.Random(), texts, rng=0, masked=uneven)
     with pytest.raises(ValueError, match="must hold booleans of shape"):
         measure(PREDICTOR, order.Random(), texts, rng=0, masked=masked[:, 1:])
 
@@ -451,13 +450,13 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"tokens": TEXTS.numpy()}, "'tokens' must be a tensor of token ids, not ndarray"),
+        ({"tokens": TEXTS.numpy()}, "'tokens' must be sequences or a tensor of token ids, not ndarray"),
         ({"tokens": TEXTS[:1]}, "'tokens' must hold token ids of shape .count, length., at least 2 texts, not"),
         ({"tokens": TEXTS[0]}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.double()}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.to(torch.complex64)}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS + 1}, "'tokens' must hold token ids from 0 to 3"),
-        ({"tokens": TEXTS[:, :0]}, "'masked' must have as many positions in each text, at least 1, not 0 to 0"),
+        ({"tokens": TEXTS[:, :0]}, "'masked' must have at least one position in each text"),
         ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not function. Wrap a model"),
         ({"order": order.Confidence()}, "'order' must be an order that is drawn beforehand, not Confidence"),
         ({"order": "random"}, "'order' must be an order that is drawn beforehand, not 'random'"),

@@ -143,6 +143,13 @@ SIZES: dict[str, NamedSize] = {
         Look("#777777", (2, 1.5), page=18),
     ),
     "optimal-table": NamedSize(size.OptimalTable, "The least cost for a table of losses under any order.", Need.PARTS),
+    "stretched": NamedSize(
+        size.Stretched, "The least error on a loss curve, stretched to any number of tokens.", Need.PARTS
+    ),
+    "stretched-table": NamedSize(
+        size.StretchedTable, "The least cost for measured losses under any order, with any number of tokens.",
+        Need.PARTS,
+    ),
     "threshold": NamedSize(
         size.Threshold, "All leading positions whose confidence is at least a threshold (Fast-dLLM).", Need.NUMBER,
         usual="0.9",

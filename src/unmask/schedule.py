@@ -189,6 +189,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "gauge": _gauge,
     "curve": lambda value: Curve(_numbers("curve", value)),
     "table": lambda value: _numbers("table", value),
+    "rates": lambda value: _numbers("rates", value),
     "size": lambda value: decode(value, "size", SAVED_SIZES),
     "order": lambda value: decode(value, "order", SAVED_ORDERS),
 }

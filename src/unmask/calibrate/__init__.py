@@ -3,7 +3,10 @@
     measurement    the losses of a model under one order, on texts; this and the next need torch
     series         several orders one after the other, continuing what is known
     losses         what was measured of an order, and what any sizes then cost
+    onelength      the same on texts that all have as many tokens to fill
+    mixed          the same on texts that differ in that
     groups         how texts differ, for the standard error of any cost
+    saved          what was measured, in a file
     calibration    the losses of several orders in a file, and the schedules they imply
     advice         how many steps to take, in which order, with which sizes
 

@@ -7,7 +7,6 @@ measured at all places, such as `LeftToRight`.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -17,8 +16,8 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import size
 from unmask.calibrate.calibration import Calibration, Forecast
-from unmask.calibrate.groups import Groups
-from unmask.calibrate.losses import Predicted
+from unmask.calibrate.groups import Fold
+from unmask.calibrate.losses import Losses, Predicted
 from unmask.order import BlindOrder, Comb, Order
 from unmask.schedule import Schedule
 
@@ -147,8 +146,8 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     runner_up = ranked[1] if len(ranked) > 1 else None
     even_steps = even = None
     if (random := calibration.random) is not None:
-        even = random.cost(size.Even(choice.steps).sizes(length)).nll
-        tried = (random.cost(size.Even(k).sizes(length)).nll for k in range(1, length + 1))
+        even = _even(random, choice.steps)
+        tried = (_even(random, k) for k in range(1, length + 1))
         even_steps = None if limit is None else _first(np.fromiter(tried, dtype=np.float64), limit)
     name, plan = ranked[0]
     return Advice(
@@ -193,7 +192,7 @@ class _Choice:
 
 def _choose(calibration: Calibration, target: float | None, steps: int | None) -> _Choice:
     reference, best = next(iter(one_by_one(calibration).items()))
-    limit = None if target is None else best + target * math.log(2) * calibration.length
+    limit = None if target is None else best + target * math.log(2) * calibration.tokens
     costs = {name: calibration.costs(name) for name in calibration.losses}
     if steps is None:
         assert limit is not None
@@ -202,6 +201,13 @@ def _choose(calibration: Calibration, target: float | None, steps: int | None) -
         most = max(values.size for values in costs.values())
         steps = check.integer("steps", steps, least=1, most=most)
     return _Choice(reference, best, limit, costs, steps, calibration.best(steps))
+
+
+def _even(random: Losses, steps: int) -> float:
+    """What even sizes in random order cost."""
+    found = random.forecast(size.Even(steps))
+    assert found is not None  # in random order everything is known
+    return found.nll
 
 
 def _cost(least: tuple[str, int, float]) -> float:
@@ -215,25 +221,12 @@ def _first(costs: NDArray[np.float64], limit: float) -> int | None:
     return int(good[0]) + 1 if good.size else None
 
 
-def _kept(calibration: Calibration, names: Iterable[str]) -> dict[str, Groups] | None:
-    """The groups of texts of these orders, if all have them, and of the same texts."""
-    groups = {name: calibration.losses[name].groups for name in names}
-    kept = {name: each for name, each in groups.items() if each is not None}
-    return kept if len(kept) == len(groups) and len({each.texts for each in kept.values()}) == 1 else None
-
-
 def _paired_error(calibration: Calibration, reference: str, name: str, plan: Forecast) -> float | None:
     """Standard error of what the plan costs more than the reference one by one."""
-    groups = _kept(calibration, (reference, name))
-    if groups is None:
-        return None
-    coarser = min(groups.values(), key=lambda each: len(each.deviations))
-    ones = np.ones(calibration.length, dtype=np.int64)
-    mine, theirs = (
-        groups[each].joined_values(calibration.losses[each].spread(sizes), len(coarser.deviations))
-        for each, sizes in ((name, plan.sizes), (reference, ones))
-    )
-    return coarser.error(mine - theirs)
+    mine = calibration.losses[name].differences(plan.size)
+    theirs = calibration.losses[reference].differences(size.Even(calibration.length))
+    both = None if mine is None or theirs is None else mine.minus(theirs)
+    return None if both is None else both.error
 
 
 def _optimism(calibration: Calibration, target: float | None, steps: int | None) -> float | None:
@@ -242,22 +235,18 @@ def _optimism(calibration: Calibration, target: float | None, steps: int | None)
     For a schedule that does not depend on the texts, the weighted differences add up to zero exactly; what is left
     comes from the choice. An eighth is left out in turn, and with fewer than eight texts each of them.
     """
-    groups = _kept(calibration, calibration.losses)
-    if groups is None:
+    texts = calibration.texts
+    known = [losses.differences(losses.best(1)) for losses in calibration.losses.values()]
+    if any(each is None or each.texts != texts for each in known) or texts < 2:
         return None
-    texts = next(iter(groups.values())).texts
-    folds = {name: each.joined(min(_FOLDS, texts)) for name, each in groups.items()}
-    sizes = next(iter(folds.values())).sizes
-    weights = sizes * (texts - sizes)
-    total = 0.0
-    for fold, (count, weight) in enumerate(zip(sizes, weights, strict=True)):
-        # The others deviate to the other side: all deviations together are zero.
-        rest = {
-            name: losses.shifted(folds[name].deviations[fold] * (-count / (texts - count)))
-            for name, losses in calibration.losses.items()
-        }
+    count = min(_FOLDS, texts)
+    total = weights = 0.0
+    for fold in (Fold(number, count) for number in range(count)):
+        inside = int(fold.among(texts).sum())
+        rest = {name: losses.without(fold) for name, losses in calibration.losses.items()}
         name, plan = _choose(replace(calibration, losses=rest), target, steps).ranked[0]
-        true = calibration.losses[name].cost_at(plan.sizes, folds[name].deviations[fold])
-        total += weight * (true - plan.nll)
+        weight = inside * (texts - inside)
+        total += weight * (calibration.losses[name].on(plan.size, fold) - plan.nll)
+        weights += weight
     # The fewer texts, the greater the optimism, in inverse proportion: with all of them it is a little less.
-    return total / float(weights.sum()) * (1 - 1 / sizes.size)
+    return total / weights * (1 - 1 / count)

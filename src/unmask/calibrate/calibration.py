@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
-from unmask.calibrate.groups import Groups
-from unmask.calibrate.losses import Curved, Losses, Predicted, kind_of, losses_of
-from unmask.order import BlindOrder
-from unmask.schedule import SAVED_ORDERS, Schedule, decode, encode
+from unmask.calibrate.losses import Losses, Predicted
+from unmask.calibrate.mixed import Mixed
+from unmask.calibrate.onelength import Curved, OneLength
+from unmask.calibrate.saved import decoded, encoded
+from unmask.information.curve import Curve
+from unmask.order import Random
+from unmask.schedule import Schedule
 
 SCHEMA = 1
 
@@ -29,28 +32,30 @@ class Forecast:
         nll: Its predicted negative log-likelihood in nats per sequence.
         error: Its standard error over texts.
         exact_error: True if that is the spread of this very cost; False if it is only about so much, since the
-            calibration has not kept how texts differ (see `unmask.calibrate.losses.Losses.cost`).
+            calibration has not kept how texts differ (see `unmask.calibrate.onelength.OneLength.cost`).
+        sizes: Its sizes for the largest number of tokens to fill.
     """
 
     schedule: Schedule
     nll: float
     error: float
     exact_error: bool = False
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
-        """The sizes of the schedule."""
-        assert isinstance(self.schedule.size, size.Explicit)
-        return np.array(self.schedule.size.values)
+    def size(self) -> size.Planned:
+        """How many tokens the schedule reveals at each step, for any number of them."""
+        assert isinstance(self.schedule.size, size.Planned)
+        return self.schedule.size
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The measured losses of a model under several orders, on texts of one length.
+    """The measured losses of a model under several orders.
 
     Attributes:
-        length: Tokens per text.
+        length: Tokens to fill in a text; in the one that has most, where they differ.
         model: A fingerprint of the model.
         texts: Number of texts.
         losses: What was measured, by the name of the order.
@@ -71,36 +76,50 @@ class Calibration:
         return [name for name in self.wanted if name not in self.losses]
 
     @property
-    def random(self) -> Curved | None:
+    def random(self) -> Losses | None:
         """What was measured of the random order, if it was."""
-        return next((each for each in self.losses.values() if isinstance(each, Curved)), None)
+        return next((each for each in self.losses.values() if isinstance(each.order, Random)), None)
+
+    @property
+    def curve(self) -> Curve | None:
+        """The loss curve of the random order, on texts that all have as many tokens to fill; None otherwise."""
+        return self.random.curve if isinstance(self.random, Curved) else None
+
+    @property
+    def tokens(self) -> float:
+        """Tokens to fill in a text, on average."""
+        mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
+        return float(self.length) if mixed is None else float(mixed.tokens.mean())
 
     def predict(self, name: str, sizes: ArrayLike) -> Predicted:
-        """What given sizes cost under a measured order."""
-        return self._named(name).cost(sizes)
+        """What given sizes cost under a measured order, on texts that all have so many tokens to fill."""
+        losses = self._named(name)
+        if not isinstance(losses, OneLength):
+            raise check.InputError("sizes", "be a size schedule", remedy="Texts differ: use forecast.")
+        return losses.cost(sizes)
 
     def plan(self, name: str, steps: int) -> Forecast:
         """The best sizes with `steps` steps under a measured order."""
         losses = self._named(name)
-        nodes = losses.nodes
-        if check.integer("steps", steps, least=1, most=check.EXACT) > nodes.size - 1:
+        if check.integer("steps", steps, least=1, most=check.EXACT) > losses.most:
             raise check.InputError(
                 "steps",
-                f"be at most {nodes.size - 1} for the order {name}, whose cuts were measured at so many places",
+                f"be at most {losses.most} for the order {name}, whose cuts were measured at so many places",
                 found=f"{steps}",
             )
-        best = np.diff(nodes[losses.paths(steps).cuts(steps)])
-        return Forecast(Schedule(size.Explicit(best), losses.order), *losses.cost(best))
+        best = losses.best(steps)
+        found = losses.forecast(best)
+        assert found is not None  # the best sizes have their cuts where it was measured
+        return Forecast(Schedule(best, losses.order), *found, best.sizes(losses.length))
 
     def costs(self, name: str) -> NDArray[np.float64]:
         """The predicted nats per sequence of the best sizes with 1, 2, … steps, as many as the order allows."""
-        losses = self._named(name)
-        return losses.paths(losses.nodes.size - 1).costs
+        return self._named(name).costs
 
     def best(self, steps: int) -> list[tuple[str, Forecast]]:
         """The plans of all orders that allow `steps` steps, the best first."""
         steps = check.integer("steps", steps, least=1)
-        able = (name for name, losses in self.losses.items() if steps < losses.nodes.size)
+        able = (name for name, losses in self.losses.items() if steps <= losses.most)
         return sorted(((name, self.plan(name, steps)) for name in able), key=lambda pair: pair[1].nll)
 
     def merged(self, other: "Calibration") -> "Calibration":
@@ -134,7 +153,7 @@ class Calibration:
             "texts": self.texts,
             "source": self.source,
             "wanted": list(self.wanted),
-            "losses": {name: _encoded(losses) for name, losses in self.losses.items()},
+            "losses": {name: encoded(losses) for name, losses in self.losses.items()},
         }
 
     @classmethod
@@ -165,7 +184,7 @@ class Calibration:
         losses: dict[str, Losses] = {}
         for name, part in parts.items():
             try:
-                losses[name] = _decoded(part, length)
+                losses[name] = decoded(part, length, texts)
             except check.InputError as error:
                 _refuse(error, f" of the order {check.clipped(name, 38)}")
         return cls(length, model, texts, losses, source, wanted)
@@ -188,45 +207,6 @@ class Calibration:
         except (ValueError, RecursionError):
             raise check.InputError("path", "name a calibration in JSON") from None
         return cls.from_json(data)
-
-
-def _encoded(losses: Losses) -> dict[str, Any]:
-    groups = {} if losses.groups is None else {"groups": losses.groups.to_json()}
-    return {
-        "order": encode(losses.order, SAVED_ORDERS),
-        "visible": losses.visible.tolist(),
-        "table": [[float(f"{value:.6g}") for value in row] for row in losses.table.tolist()],
-        "error": losses.error.tolist(),
-        **groups,
-    }
-
-
-def _decoded(given: object, length: int) -> Losses:
-    data = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    for key in ("order", "visible", "table", "error"):
-        if key not in data:
-            raise check.InputError(key, "be there")
-    try:
-        order = decode(data["order"], "order", SAVED_ORDERS)
-    except RecursionError:
-        raise check.InputError("order", "be an order", found="one within one, many times over") from None
-    if not isinstance(order, BlindOrder):
-        raise check.InputError("order", "be one that is drawn beforehand", found=f"{type(order).__name__}")
-    visible = check.array("visible", data["visible"])
-    if visible.ndim != 1 or visible.size == 0 or visible.dtype.kind != "i":
-        raise check.InputError("visible", "be a list of integers")
-    if visible[0] != 0 or visible[-1] >= length or np.any(np.diff(visible) <= 0):
-        raise check.InputError("visible", f"ascend from 0 and stay below {length}")
-    shapes = {"table": (visible.size, length), "error": (visible.size,)}
-    values = {key: check.numbers(key, data[key]) for key in shapes}
-    for key, shape in shapes.items():
-        if values[key].shape != shape:
-            raise check.InputError(key, f"have the shape {shape}", found=f"{values[key].shape}")
-        if not np.all(np.isfinite(values[key]) & (values[key] >= 0)):
-            raise check.InputError(key, "hold finite numbers, none of them negative")
-    columns = kind_of(order).width(visible.size)
-    groups = Groups.from_json(data["groups"], columns) if "groups" in data else None
-    return losses_of(order, visible.astype(np.int64), values["table"], values["error"], groups)
 
 
 def _text(key: str, value: object) -> str:

@@ -49,6 +49,62 @@ def how_many(texts: int, stored: int, held: int) -> int:
 
 
 @final
+@dataclass(frozen=True)
+class Fold:
+    """Consecutive texts, one of as many equal parts of all of them.
+
+    Attributes:
+        number: Which of the parts.
+        count: How many parts there are.
+    """
+
+    number: int
+    count: int
+
+    def among(self, texts: int) -> NDArray[np.bool_]:
+        """Which of so many texts it holds."""
+        bounds = Groups.bounds(texts, self.count)
+        place = np.arange(texts)
+        return (place >= bounds[self.number]) & (place < bounds[self.number + 1])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """By how much groups of consecutive texts deviate from the mean of all, in one number.
+
+    Attributes:
+        texts: Number of texts.
+        values: One for each group.
+    """
+
+    texts: int
+    values: NDArray[np.float64]
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean.
+
+        Example:
+            >>> Spread(4, np.array([-1.0, 1.0, 1.0, -1.0])).error ** 2
+            0.3333333333333333
+        """
+        sizes = np.diff(Groups.bounds(self.texts, self.values.size))
+        return float(np.sqrt(sizes @ self.values**2 / ((self.values.size - 1) * self.texts)))
+
+    def minus(self, other: "Spread") -> "Spread | None":
+        """The deviations of a difference, on the same texts; None if the two have different ones."""
+        if self.texts != other.texts:
+            return None
+        count = min(self.values.size, other.values.size)
+        return Spread(self.texts, self._joined(count) - other._joined(count))
+
+    def _joined(self, count: int) -> NDArray[np.float64]:
+        groups = Groups(self.texts, np.zeros((self.values.size, 0), dtype=np.float32))
+        return groups.joined_values(self.values, count)
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Groups:
     """By how much groups of consecutive texts deviate from the mean of all.

@@ -15,29 +15,33 @@ from unmask.calibrate.measurement import measure
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.given import Randomness, check_ids, seed_of, texts_of
 from unmask.predict import MaskPredictor
+from unmask.sequences import Sequences
 
 POINTS = 33
 
 
-def blank(fingerprint: str, tokens: Tensor, rng: Randomness) -> Calibration:
+def blank(fingerprint: str, tokens: Sequences | Tensor, rng: Randomness) -> Calibration:
     """A calibration without any order.
 
     Arguments:
         fingerprint: The model's.
-        tokens: Texts, shape `(count, length)`.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         seed: Seeds the orders.
     """
     check.instance("fingerprint", fingerprint, str, "be text")
     check_ids(tokens)
-    seed = seed_of(rng)
-    digest = hashlib.sha256(tokens.cpu().numpy().tobytes() + str(seed).encode()).hexdigest()[:16]
-    return Calibration(tokens.shape[1], fingerprint, tokens.shape[0], {}, digest)
+    seed, texts = seed_of(rng), Sequences.of(tokens)
+    parts = [texts.tokens.cpu().numpy().tobytes(), str(seed).encode()]
+    if not bool(texts.masked.all()):  # what is given, and where texts end
+        parts += [texts.masked.cpu().numpy().tobytes(), texts.lengths.numpy().tobytes()]
+    digest = hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+    return Calibration(int(texts.counts.max()), fingerprint, len(texts), {}, digest)
 
 
 def measure_orders(
     predictor: MaskPredictor,
     orders: Mapping[str, order.BlindOrder],
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     kept: Calibration,
     *,
     rng: Randomness,
@@ -52,7 +56,7 @@ def measure_orders(
     Arguments:
         predictor: The model.
         orders: Orders by name.
-        tokens: Texts, shape `(count, length)`.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         kept: What is known already, such as nothing (`blank`).
         rng: A seed, or a generator that gives one: the orders come from it, and must be those of `kept`.
         points: Places to measure; left to right is measured at all of them.
@@ -81,18 +85,19 @@ def measure_orders(
 def _measured(
     predictor: MaskPredictor,
     kind: order.BlindOrder,
-    tokens: Tensor,
+    tokens: Sequences | Tensor,
     seed: int,
     points: int,
     batch: int,
     engine: Engine,
     report: Callable[[int], object],
 ) -> Losses:
-    length = tokens.shape[1]
+    counts = Sequences.of(tokens).counts
+    length = int(counts.max())
     places: tuple[int, ...] = ()
     if isinstance(kind, order.LeftToRight):
         points, places = length, tuple(range(length))
-    elif not isinstance(kind, order.Random):
+    elif not isinstance(kind, order.Random):  # also a comb's, where texts differ
         # Where the cuts of even sizes fall, so that those can be predicted in orders that have no curve.
         steps = min(length, 1 << max(0, (points - 1).bit_length() - 1))
         places = tuple(np.cumsum(size.Even(steps).sizes(length))[:-1].tolist())
