@@ -107,8 +107,8 @@ def collect(
     Example:
         >>> import unmask
         >>> found = collect(unmask.load("builtin"), [Row("a.txt", 1, text="abc"), Row("a.txt", 2, text="x" * 999)])
-        >>> found.sequences.tokens.tolist(), found.note
-        ([[0, 1, 2]], '1 row is longer than the 256 tokens that the model takes, and left out: it is line 2 of ...
+        >>> found.sequences.tokens.tolist(), found.numbers, found.long, found.long_row.where
+        ([[0, 1, 2]], (0,), 1, "line 2 of 'a.txt'")
     """
     from unmask.sequences import Sequences
 
@@ -174,4 +174,4 @@ def _zeros() -> Iterator[float]:
 def _check_room(count: int, width: int) -> None:
     if count * width > check.ROOM:
         remedy = "Take some of them with {most}, or some at a time."
-        raise check.InputError("data", f"have rows of {check.ROOM:,} tokens together", found="more", remedy=remedy)
+        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens together", remedy=remedy)

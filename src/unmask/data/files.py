@@ -78,7 +78,7 @@ def _rows(wanted: formats.Wanted) -> Iterator[formats.Row]:
         if reader is None and (source.regular or ending == ".txt"):
             reader = formats.plain
         if reader is None:
-            first = next((each for each in numbered if not each[1].isspace()), None)
+            first = next((each for each in numbered if each[1].strip()), None)
             if first is None:
                 return
             reader, numbered = _seen(first[1], wanted), chain((first,), numbered)

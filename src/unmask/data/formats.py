@@ -7,7 +7,7 @@ and columns are nobody's mistake, and blank lines are no rows.
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, final
 
 from unmask import _check as check
@@ -62,22 +62,43 @@ class Wanted:
         file: The file, "-" for standard input.
         column: The column or key that holds the texts; `None` where nobody said.
         write: Whether answers are to be written: a prompt needs none, and a sequence alone is a prompt.
+        unit: What its rows are counted by.
     """
 
     file: str
     column: str | None
     write: bool
+    unit: str = "line"
 
-    def row(self, line: int, value: object, unit: str = "line") -> Row:
+    def row(self, line: int, value: object) -> Row:
         """A row of one sequence."""
-        text = _text("text", value, f"{unit} {line} of {named(self.file)}")
+        text = self.text(line, "text", value)
         if self.write:
-            return Row(self.file, line, prompt=text, unit=unit)
-        return Row(self.file, line, text=text, unit=unit)
+            return Row(self.file, line, text, unit=self.unit)
+        return Row(self.file, line, None, None, text, unit=self.unit)
+
+    def text(self, line: int, part: str, value: object, *, empty: bool = False) -> str:
+        """A part of a row, if it is text."""
+        if not isinstance(value, str):
+            shown = "missing" if value is None else check.shown(value)
+            raise self.bad(line, "hold text in each row", f"is {shown}", part)
+        if not value and not empty:
+            raise self.bad(line, "have something in each row", "is empty", part)
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:  # JSON can write them
+                raise self.bad(line, "be made of whole characters", "has half of one", part) from None
+        return value
+
+    def bad(self, line: int, must: str, why: str, part: str = "") -> check.InputError:
+        """The sentence for a row, or a part of it, that is not what it must be."""
+        where = f"the {part} in {self.place(line)}" if part else self.place(line)
+        return check.InputError("data", must, detail=f"but {where} {why}")
 
     def place(self, line: int) -> str:
         """A line, for a sentence."""
-        return f"line {line} of {named(self.file)}"
+        return f"{self.unit} {line} of {named(self.file)}"
 
     def no_column(self) -> None:
         """Refuse a column for what has none."""
@@ -93,7 +114,7 @@ def plain(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
     """One sequence in each line."""
     wanted.no_column()
     for number, line in lines:
-        if not line.isspace():
+        if line.strip():
             yield wanted.row(number, line.removesuffix("\n").removesuffix("\r"))
 
 
@@ -109,11 +130,13 @@ def fasta(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
             start, parts, size = number, [], 0
         elif line and not line.startswith(";"):  # a comment, in old files
             if not start:
-                raise _bad("begin with a line that begins with '>'", wanted.place(number), "comes before the first one")
+                raise wanted.bad(
+                    number, "be in records, each after a line that begins with '>'", "comes before the first"
+                )
             parts.append(line)
             size += len(line)
             if size > LINE:
-                raise _bad(f"have records of at most {LINE} letters", f"the one at {wanted.place(start)}", "has more")
+                raise wanted.bad(start, f"have records of at most {LINE} letters", "has more", "record")
     if start:
         yield wanted.row(start, "".join(parts))
 
@@ -121,9 +144,9 @@ def fasta(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
 def json_lines(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
     """A JSON object in each line: a prompt and its answer, or a text, with what is given of it."""
     for number, line in lines:
-        if line.isspace():
+        if not line.strip():
             continue
-        found = _object(line, wanted.place(number))
+        found = _object(line, number, wanted)
         if wanted.column is None:
             yield _written(found, number, wanted)
         elif wanted.column in found:
@@ -152,7 +175,7 @@ def parquet(wanted: Wanted) -> Iterator[Row]:
             'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
         ) from None
     check_file(wanted.file, "data")
-    number, opener = 0, _untyped(library.ParquetFile)
+    wanted, number, opener = replace(wanted, unit="row"), 0, _untyped(library.ParquetFile)
     try:
         with opener(wanted.file, buffer_size=_BUFFER, pre_buffer=False) as file:
             place = _column(wanted.column, list(file.schema_arrow.names), named(wanted.file))
@@ -160,7 +183,7 @@ def parquet(wanted: Wanted) -> Iterator[Row]:
             for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
                 for value in batch.column(0).to_pylist():
                     number += 1
-                    yield wanted.row(number, value, "row")
+                    yield wanted.row(number, value)
     except (_untyped(pyarrow).ArrowException, OSError):
         detail = f"which {named(wanted.file)} is not" + (f", after row {number}" if number else "")
         raise check.InputError("data", "be an intact Parquet file", detail=detail) from None
@@ -170,54 +193,52 @@ def _untyped(value: Any) -> Any:
     return value  # pyarrow has no types
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def _object(text: str, line: int, wanted: Wanted) -> dict[str, Any]:
     must = "hold a JSON object in each line"
     try:
-        found: Any = json.loads(line)
+        found: Any = json.loads(text)
     except json.JSONDecodeError as error:
-        if line.lstrip().startswith("["):
-            raise _array(must, where) from None
-        why = f"{error.msg[0].lower()}{error.msg[1:]} at character {error.colno}"
-        raise _bad(must, where, f"is none: {why}") from None
+        found = list[Any]() if text.lstrip().startswith("[") else None
+        if found is None:
+            why = f"{error.msg[0].lower()}{error.msg[1:]} at character {error.colno}"
+            raise wanted.bad(line, must, f"is none: {why}") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets without end
-        raise _bad(must, where, "is none") from None
+        raise wanted.bad(line, must, "is none") from None
     if isinstance(found, list):
-        raise _array(must, where)
+        remedy = "An array of objects is taken apart by: jq -c '.[]' OLD.json > NEW.jsonl"
+        raise wanted.bad(line, must, "begins an array").changed(remedy=remedy)
     if not isinstance(found, dict):
-        raise _bad(must, where, f"is {check.shown(found)}")
+        raise wanted.bad(line, must, f"is {check.shown(found)}")
     return found  # pyright: ignore[reportUnknownVariableType] - its keys are texts, its values anything
-
-
-def _array(must: str, where: str) -> check.InputError:
-    remedy = "An array of objects is taken apart by: jq -c '.[]' OLD.json > NEW.jsonl"
-    return _bad(must, where, "begins an array").changed(remedy=remedy)
 
 
 def _written(found: dict[str, Any], line: int, wanted: Wanted) -> Row:
     """The row that an object describes; a value of null is none."""
-    where = wanted.place(line)
-    prompt, answer, text, given = (found.get(key) for key in ("prompt", "answer", "text", "given"))
-    must = "hold a prompt and its answer, or a text, in each line"
-    if text is not None:
-        if prompt is not None or answer is not None:
-            raise _bad(must, where, f"has a text and {'a prompt' if prompt is not None else 'an answer'}")
-        return Row(wanted.file, line, text=_text("text", text, where), given=_given(given, where))
-    if prompt is None:
-        keys = ", ".join(map(str, found))
-        remedy = "Name the key of the text by {column}." if found and answer is None else ""
-        why = "has an answer alone" if answer is not None else f"has only {keys}" if keys else "has nothing"
-        raise _bad(must, where, why).changed(remedy=remedy)
-    if given is not None:
-        raise _bad(must, where, "has a prompt and 'given', which goes with a text")
-    prompt = _text("prompt", prompt, where, empty=True)
+    prompt, answer, text, given = map(found.get, ("prompt", "answer", "text", "given"))
+    if prompt is None and answer is None and text is not None:
+        return Row(wanted.file, line, None, None, wanted.text(line, "text", text), _given(given, line, wanted))
+    if prompt is None or text is not None or given is not None:
+        raise _neither(found, line, wanted)
+    prompt = wanted.text(line, "prompt", prompt, empty=True)
     if answer is None:
         if not wanted.write:
-            raise _bad("have an answer to each prompt", where, "has none")
-        return Row(wanted.file, line, prompt=prompt)
-    return Row(wanted.file, line, prompt=prompt, answer=_text("answer", answer, where))
+            raise wanted.bad(line, "have an answer to each prompt", "has none")
+        return Row(wanted.file, line, prompt)
+    return Row(wanted.file, line, prompt, wanted.text(line, "answer", answer))
 
 
-def _given(value: Any, where: str) -> str | tuple[int, ...] | None:
+def _neither(found: dict[str, Any], line: int, wanted: Wanted) -> check.InputError:
+    """The sentence for an object that describes no row."""
+    must = "hold a prompt and its answer, or a text, in each line"
+    has = [key for key in ("prompt", "answer", "text", "given") if found.get(key) is not None]
+    if has == ["answer"] or len(has) > 1:
+        return wanted.bad(line, must, f"has {' and '.join(has)}" + (" alone" if len(has) == 1 else ""))
+    keys = ", ".join(found)
+    remedy = "Name the key of the text by {column}." if keys else ""
+    return wanted.bad(line, must, f"has only {keys}" if keys else "has nothing").changed(remedy=remedy)
+
+
+def _given(value: Any, line: int, wanted: Wanted) -> str | tuple[int, ...] | None:
     if value is None or (isinstance(value, str) and value):
         return value
     if isinstance(value, list):
@@ -225,7 +246,7 @@ def _given(value: Any, where: str) -> str | tuple[int, ...] | None:
         if all(type(place) is int and place >= 0 for place in places):
             return tuple(places)
     must = "say what is given by positions, or by the text with '_' for what is to be filled"
-    raise _bad(must, where, f"says {json.dumps(value)}")
+    raise wanted.bad(line, must, f"says {json.dumps(value)}")
 
 
 def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
@@ -244,7 +265,7 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise _bad("be a table", wanted.place(start), f"begins no row of one: {error}") from None
+            raise wanted.bad(start, "be a table", f"begins no row of one: {error}") from None
         if cells is None:
             return
         if not cells or (len(cells) == 1 and not cells[0].strip() and len(names) != 1):
@@ -255,7 +276,7 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
             continue
         if len(cells) != len(names):
             must = f"have {len(names)} cells in each line, as the first one has"
-            raise _bad(must, wanted.place(start), f"has {len(cells)}")
+            raise wanted.bad(start, must, f"has {len(cells)}")
         yield wanted.row(start, cells[place])
 
 
@@ -273,21 +294,3 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
 def _no_column(column: str, where: str, names: Iterable[str]) -> check.InputError:
     found, detail = check.shown(column), f"and {where} has {', '.join(names) or 'none'}"
     return check.InputError("column", "name a column", found=found, detail=detail)
-
-
-def _text(part: str, value: object, where: str, *, empty: bool = False) -> str:
-    if not isinstance(value, str):
-        shown = "missing" if value is None else check.shown(value)
-        raise _bad("hold text in each row", f"the {part} in {where}", f"is {shown}")
-    if not value and not empty:
-        raise _bad("have something in each row", f"the {part} in {where}", "is empty")
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:  # JSON can write them
-            raise _bad("be made of whole characters", f"the {part} in {where}", "has half of one") from None
-    return value
-
-
-def _bad(must: str, where: str, why: str) -> check.InputError:
-    return check.InputError("data", must, detail=f"but {where} {why}")
