@@ -29,7 +29,7 @@ _ACROSS = {
     "information": 0.12, "distribution": 0.38, "gauge": 0.62, "engine": 0.92,
     "order": 0.06, "size": 0.24, "bounds": 0.43, "names": 0.62, "schedule": 0.8,
     "sequences": 0.12, "predict": 0.4, "sample": 0.7, "evaluate": 0.5, "calibrate": 0.84,
-    "data": 0.2, "models": 0.66, "train": 0.94,
+    "data": 0.05, "models": 0.66, "train": 0.94,
     "paper": 0.12, "plot": 0.34, "words": 0.52, "cli": 0.16, "app": 0.44, "adapters": 0.8,
 }  # fmt: skip
 # The last level's rooms do not know each other: only the command that opens the page knows the page.

@@ -428,6 +428,8 @@ def test_chunks_hold_everything_once():
     assert next(data.chunks(iter(int, 1), 2)) == [0, 0]
     with pytest.raises(InputError, match="'size' must be at least 1, not 0"):
         data.chunks([1], 0)
+    with pytest.raises(InputError, match="'values' must be something to go through, not 3"):
+        data.chunks(3, 1)
 
 
 # What a model takes of rows. A stand-in for it has an alphabet, a mask and a length.
@@ -494,7 +496,8 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"text": "ab", "given": "b_"}, None, "give tokens of the text itself, but line 7 of 'rows.jsonl' has 'b' in"),
         ({"text": "ab", "given": "ab"}, None, "have something to fill in each row, but line 7 of 'rows.jsonl' has no"),
         ({"text": "ab", "given": (0, 1)}, None, "have something to fill in each row"),
-        ({"text": "ab", "given": (2,)}, None, "but line 7 of 'rows.jsonl' gives position 2 of 2 tokens, which are"),
+        ({"text": "ab", "given": (2,)}, None, f"{FITS} given must be at most 1, not 2."),
+        ({"text": "ab", "given": (-1,)}, None, f"{FITS} given must be at least 0, not -1."),
         ({"prompt": "a"}, None, "have an answer to each prompt, but line 7 of 'rows.jsonl' has none."),
         ({}, None, "have a prompt or a text in each row, but line 7 of 'rows.jsonl' has neither."),
         ({"prompt": "a"}, 0, "Argument 'answer' must be at least 1, not 0."),
@@ -608,6 +611,8 @@ def test_nothing_left_is_one_sentence():
     pytest.importorskip("torch")
     with pytest.raises(InputError, match=r"^Argument 'data' must hold at least one row\.$"):
         data.collect(model(), []).required()
+    with pytest.raises(InputError, match="'rows' must be something to go through, not 3"):
+        data.collect(model(), 3)
     must = r"must have a row of at most 40 tokens, which the model takes, but line 1 of 'a.txt'"
     with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
         data.collect(model(), many(1, long={0})).required()

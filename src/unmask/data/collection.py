@@ -9,7 +9,7 @@ rows as are asked for. Only rows that come to be among the smallest, `most · ln
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, TypeVar, final
 
 from unmask import _check as check
@@ -116,7 +116,8 @@ def collect(
         most = check.integer("most", most, least=1)
     kept: list[tuple[float, int, Encoded]] = []  # a heap whose first has the largest number, by its opposite
     read, long, long_row, long_tokens, width = 0, 0, None, 0, 0
-    for rank, row in zip(_ranks(rng) if most is not None else _zeros(), rows, strict=False):
+    ranks = _ranks(rng) if most is not None else repeat(0.0)
+    for rank, row in zip(ranks, _iterated("rows", rows), strict=False):
         read += 1
         if most is not None and len(kept) == most and rank >= -kept[0][0]:
             continue
@@ -151,7 +152,7 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
         >>> list(chunks(range(5), 2))
         [[0, 1], [2, 3], [4]]
     """
-    size, rest = check.integer("size", size, least=1), iter(values)
+    size, rest = check.integer("size", size, least=1), _iterated("values", values)
 
     def cut() -> Iterator[list[T]]:
         while chunk := list(islice(rest, size)):
@@ -166,9 +167,11 @@ def _ranks(rng: check.Rng) -> Iterator[float]:
         yield from source.random(_DRAWN).tolist()
 
 
-def _zeros() -> Iterator[float]:
-    while True:
-        yield 0.0
+def _iterated(name: str, values: Iterable[T]) -> Iterator[T]:
+    try:
+        return iter(values)
+    except TypeError:
+        raise check.InputError(name, "be something to go through", found=check.shown(values)) from None
 
 
 def _check_room(count: int, width: int) -> None:

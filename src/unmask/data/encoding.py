@@ -95,10 +95,8 @@ def _of_text(model: "Model", row: Row) -> Encoded:
             must = "give tokens of the text itself"
             raise _bad(row, must, f"has {_piece(model, shown[other][0])} in place of {_piece(model, tokens[other][0])}")
     elif row.given is not None:
-        if row.given and max(row.given) >= tokens.size:
-            must = "give positions of the text"
-            raise _bad(row, must, f"gives position {max(row.given)} of {tokens.size} tokens, which are counted from 0")
-        masked[list(row.given)] = False
+        with _naming(row, "given"):  # positions from 0 on, each once
+            masked[check.positions("given", sorted(set(row.given)), tokens.size)] = False
     return _checked(model, row, Encoded(tokens, masked))
 
 
