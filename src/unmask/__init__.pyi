@@ -1,5 +1,6 @@
 from . import bounds as bounds
 from . import calibrate as calibrate
+from . import data as data
 from . import distribution as distribution
 from . import engine as engine
 from . import evaluate as evaluate

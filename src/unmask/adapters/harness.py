@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class _Row:
     """A sequence to score or fill: its tokens, from where on, and its seed."""
 
     tokens: list[int]
@@ -172,11 +172,11 @@ class UnmaskLM(LM):
         known = len(self.model.codec.encode(bare))
         return whole[:known], whole[known:]
 
-    def _row(self, context: list[int], rest: list[int], seed: int) -> Row:
+    def _row(self, context: list[int], rest: list[int], seed: int) -> _Row:
         """As much of the end of the context as the model has room for, and the rest."""
         room = self.model.length - len(rest)
         kept = context[max(0, len(context) - room) :]
-        return Row(kept + rest, len(kept), seed)
+        return _Row(kept + rest, len(kept), seed)
 
     def _options(self, given: dict[str, Any]) -> tuple[int, Draw, list[str]]:
         """New tokens, draw and stops of a generation; greedy without 'do_sample', as everywhere in the harness."""
@@ -199,7 +199,7 @@ class UnmaskLM(LM):
             met[text] += 1
         return seeds
 
-    def _scores(self, rows: list[Row], disable_tqdm: bool) -> list[tuple[float, bool]]:
+    def _scores(self, rows: list[_Row], disable_tqdm: bool) -> list[tuple[float, bool]]:
         """Exact log-probabilities by replay, and whether each token was the most likely one."""
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(rows)
 
@@ -215,7 +215,7 @@ class UnmaskLM(LM):
 
     def _batches(
         self,
-        rows: list[Row],
+        rows: list[_Row],
         keys: Sequence[Any],
         work: Callable[[list[int], Tensor, Tensor, list[int]], None],
         title: str,

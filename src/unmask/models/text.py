@@ -37,9 +37,15 @@ def printable(text: str) -> str:
 
 
 class Codec(ABC):
-    """Maps text to token ids and back."""
+    """Maps text to token ids and back.
+
+    Attributes:
+        vocab: Number of tokens.
+        end: The token id after which a text is over; `None` if there is none.
+    """
 
     vocab: int
+    end: int | None = None
 
     @abstractmethod
     def encode(self, text: str) -> NDArray[np.int64]:
@@ -60,6 +66,15 @@ class Codec(ABC):
         for part in re.split("(_)", text):
             tokens += [mask] if part == "_" else self.encode(part).tolist()
         return tokens
+
+    def given(self, text: str) -> list[int]:
+        """Token ids of a text that is given whole: nothing in it stands for a masked token."""
+        return [int(token) for token in self.encode(text)]
+
+    @property
+    def chats(self) -> bool:
+        """Whether there is a way to write messages that are to be answered."""
+        return False
 
     def chat(self, message: str) -> list[int]:
         """Token ids of a message to be answered, for those models that answer.

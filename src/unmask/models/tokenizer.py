@@ -63,8 +63,22 @@ class Pretrained(Codec):
             raise check.InputError("prompt", "be made of tokens of the model", detail=f"but has {seen}")
         return tokens
 
+    def given(self, text: str) -> list[int]:
+        tokens = self._ids(text)
+        # Special tokens of a prompt are meant; the mask token would have to be filled.
+        bad = {self.mask, self.inner.unk_token_id}
+        where = next((place for place, token in enumerate(tokens) if token in bad or token >= self.vocab), None)
+        if where is not None:
+            must, seen = "be made of tokens of the model, without its mask token", self._seen(text, where)
+            raise check.InputError("prompt", must, detail=f"but has {seen}")
+        return tokens
+
+    @property
+    def chats(self) -> bool:
+        return bool(getattr(self.inner, "chat_template", None))
+
     def chat(self, message: str) -> list[int]:
-        if not getattr(self.inner, "chat_template", None):
+        if not self.chats:
             return super().chat(message)
         turns = [{"role": "user", "content": message}]
         try:
