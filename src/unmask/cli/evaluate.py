@@ -95,8 +95,9 @@ def evaluate(
     or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
     standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
     (nats per token over the row that is best on these texts) and difference_error (both paired), evaluations (mean per
-    sequence), predicted (nats per token, null where the calibration cannot tell) and predicted_error (its standard
-    error, about).
+    sequence), tokens_per_evaluation (valid tokens, those scored before the end of their text where it has one, over
+    evaluations, both summed over all sequences), predicted (nats per token, null where the calibration cannot tell) and
+    predicted_error (its standard error, about).
     """
     if bool(orders) != bool(sizes) or not (orders or rules or files):
         raise check.InputError("size" if orders else "order", "be given", remedy="Or give {rule} or {schedule}.")
@@ -146,6 +147,7 @@ def _measure(
             tokens,
             rng=seed,
             reference=reference,
+            end=model.codec.end,
             engine=engine,
             progress=lambda number, done: bar.advance(tasks[number], done),
         )
@@ -165,6 +167,7 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, le
         "difference": cost.difference.mean / length,
         "difference_error": cost.difference.standard_error / length,
         "evaluations": cost.evaluations,
+        "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
         "predicted": None if expected is None else expected[0] / length,
         "predicted_error": None if expected is None else expected[1] / length,
     }

@@ -20,6 +20,7 @@ from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.predict import MaskPredictor, Watched
+from unmask.sample.trace import answered
 
 
 def random_order(
@@ -28,6 +29,7 @@ def random_order(
     *,
     rng: Randomness,
     points: int = 32,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Callable[[int], object] = lambda done: None,
@@ -39,6 +41,7 @@ def random_order(
         tokens: Texts, shape `(count, length)`.
         rng: A seed, or a generator that gives one. Levels and sets come from it, for each text its own.
         points: Evaluations of each text, if it has so many tokens.
+        end: The token id after which a text is over: what follows it is not scored.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
@@ -63,7 +66,7 @@ def random_order(
         visible[row] = source.integers(edges[:-1], edges[1:])
         keys[row] = source.permutation(length)
     levels, rank = (torch.as_tensor(each).to(tokens.device) for each in (visible, keys))
-    work = _Levels(predictor, tuple(np.diff(edges).tolist()))
+    work = _Levels(predictor, tuple(np.diff(edges).tolist()), end)
     job = Job(engine, work, (tokens, levels, rank), batch=batch, whole=predictor.whole)
     nats = torch.cat(job([()], lambda task, done: progress(done))[0])
     if bool(nats.isnan().any()):
@@ -79,15 +82,19 @@ class _Levels:
     Arguments:
         predictor: The model.
         widths: How many levels each stratum has.
+        end: The token id after which a text is over.
     """
 
     predictor: MaskPredictor
     widths: tuple[int, ...]
+    end: int | None
 
     @torch.no_grad()
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor], report: Report) -> Tensor:
         tokens, levels, rank = shard
         predictor = Watched(self.predictor, report)
+        # What is beyond the end is masked and revealed like the rest: it has its share of the order, and no cost.
+        beyond = ~answered(tokens, torch.ones_like(tokens, dtype=torch.bool), self.end).flatten()
         total = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
         for level, width in zip(levels.T, self.widths, strict=True):
             masked = rank >= level[:, None]
@@ -95,5 +102,6 @@ class _Levels:
             prediction = predictor(tokens.masked_fill(masked, predictor.mask), masked, rows)
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
             losses[rows] = prediction.losses(tokens.flatten()[rows])
+            losses.masked_fill_(beyond, 0.0)
             total += float(width) * (losses.view_as(masked).sum(dim=1) / (tokens.shape[1] - level))
         return total.cpu()

@@ -9,6 +9,9 @@ is the sampler's exact negative log-likelihood. Its mean over held-out texts is 
 error in this order, plus what parallel steps ignore. Differences between schedules are differences of expected KL.
 Every size and order of this library has that property; a rule that looks at the token just drawn has not, and none is
 offered.
+
+Where texts have an end, what follows it is replayed but not scored, and a text is over once its end is revealed with
+nothing masked before it: evaluations are those of the sampler that stops there (`unmask.sample.Stop`).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +27,9 @@ from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.given import Randomness, generator_of, texts_of
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
-from unmask.sample import Sampler, Seeds, booleans, seeds_of
+from unmask.sample import Counts, Sampler, Seeds, Stop, booleans, seeds_of
 from unmask.sample.draw import Replay
+from unmask.sample.trace import answered
 from unmask.schedule import Schedule
 
 
@@ -35,14 +39,22 @@ class Replayed:
     """Likelihoods of texts under a sampler.
 
     Attributes:
-        nll: Negative log-likelihood of each text in nats, float64.
-        revealed: Number of tokens scored in each text.
+        nll: Negative log-likelihood of each text in nats, float64; up to its end, where it has one.
+        revealed: Number of tokens scored in each text, its end included.
         evaluations: Predictor evaluations spent on each text.
+        ends: Which texts have an end, as 0 or 1; `None` if none has.
     """
 
     nll: Tensor
     revealed: Tensor
     evaluations: Tensor
+    ends: Tensor | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """Valid tokens, those scored before the ends, and evaluations of all texts together."""
+        ends = 0 if self.ends is None else int(self.ends.sum())
+        return Counts(int(self.revealed.sum()) - ends, int(self.evaluations.sum()))
 
     @property
     def per_sequence(self) -> Estimate:
@@ -82,6 +94,7 @@ def replay(
     *,
     rng: Seeds,
     masked: Tensor | None = None,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Callable[[int], object] = lambda done: None,
@@ -95,6 +108,7 @@ def replay(
         rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
             schedules on common randomness.
         masked: Positions to score, of the same shape; all by default. The others are given.
+        end: The token id after which a text is over: what follows it among masked positions is not scored.
         batch: Texts evaluated at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
@@ -107,6 +121,7 @@ def replay(
         tokens,
         rng=rng,
         masked=masked,
+        end=end,
         batch=batch,
         engine=engine,
         progress=lambda number, done: progress(done),
@@ -121,6 +136,7 @@ def replays(
     *,
     rng: Seeds,
     masked: Tensor | None = None,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Progress = unseen,
@@ -133,6 +149,7 @@ def replays(
         tokens: As for `replay`.
         rng: As for `replay`.
         masked: As for `replay`.
+        end: As for `replay`.
         batch: As for `replay`.
         engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
@@ -143,11 +160,14 @@ def replays(
     seeds = seeds_of(rng, tokens.shape[0])
     for schedule in check.listed("schedules", schedules, "be a list of schedules"):
         check.instance("schedules", schedule, Schedule, "hold schedules")
-    job = Job(engine, _Scored(predictor), (tokens, hidden, seeds), batch=batch, whole=predictor.whole)
+    stop = None if end is None else Stop(end, end)
+    job = Job(engine, _Scored(predictor, stop), (tokens, hidden, seeds), batch=batch, whole=predictor.whole)
+    scored = answered(tokens, hidden, end)
+    ends = None if end is None else (scored & (tokens == end)).sum(dim=1).cpu()
     results: list[Replayed] = []
     for found in job([(schedule,) for schedule in schedules], progress):
         nll, evaluations = zip(*found, strict=True)
-        results.append(Replayed(torch.cat(nll), hidden.sum(dim=1).cpu(), torch.cat(evaluations)))
+        results.append(Replayed(torch.cat(nll), scored.sum(dim=1).cpu(), torch.cat(evaluations), ends))
     return results
 
 
@@ -157,12 +177,13 @@ class _Scored:
     """Work on shards: a schedule, texts, what is masked of them, and their seeds."""
 
     predictor: MaskPredictor
+    stop: Stop | None
 
     def __call__(
         self, shard: tuple[Schedule, Tensor, Tensor, tuple[int, ...]], report: Report
     ) -> tuple[Tensor, Tensor]:
         schedule, tokens, masked, seeds = shard
-        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
+        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), self.stop)
         trace = sampler.run(tokens, masked, rng=seeds)
         return trace.nll, torch.as_tensor(trace.evaluations)
 

@@ -37,9 +37,15 @@ def printable(text: str) -> str:
 
 
 class Codec(ABC):
-    """Maps text to token ids and back."""
+    """Maps text to token ids and back.
+
+    Attributes:
+        vocab: Number of tokens.
+        end: The token id after which a text is over; `None` where texts have no end.
+    """
 
     vocab: int
+    end: int | None = None
 
     @abstractmethod
     def encode(self, text: str) -> NDArray[np.int64]:

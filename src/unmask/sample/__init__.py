@@ -14,13 +14,14 @@ from unmask.sample.draw import Categorical, Draw, Greedy, Replay, TopK, TopP, dr
 from unmask.sample.sampler import Sampler, State, Step, Stop
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import booleans
-from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Counts, Trace
 
 __all__ = [
     "GIVEN",
     "OPEN",
     "PADDED",
     "Categorical",
+    "Counts",
     "Draw",
     "Greedy",
     "Replay",
