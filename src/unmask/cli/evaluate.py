@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
 
 _BIT = math.log(2)
+_NAMES = 23  # letters of order and size beside which there is room for all columns
 
 
 @options.command
@@ -187,19 +188,22 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
     def over(row: Row) -> str:
         return "" if row["nll"] == least else pair(row, "difference", "difference_error", _BIT, 3)
 
-    # One of the two, so that a row fits a narrow terminal; JSON and CSV have both.
+    # As much as fits a narrow terminal; JSON and CSV have everything.
     last = (
         Column("predicted", lambda row: pair(row, "predicted", "predicted_error", _BIT, 3))
         if predicted
         else Column("excess", lambda row: pair(row, "excess", "excess_error", 1.0, 1))
     )
+    both = predicted or base is not None
+    short = not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES
     columns = (
         words("order"),
         words("size"),
         Column("steps", lambda row: str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"),
+        *([Column("tokens", lambda row: f"{row['tokens_per_evaluation']:.2f}")] if short else []),
         Column("bits", cost),
         Column("over best", over),
-        last,
+        *([last] if both else []),
     )
     heading = f"Cost of {counted(len(rows), 'schedule')} on {counted(record['texts'], 'sequence')} of {length} tokens"
     meaning = (
@@ -213,7 +217,8 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
         title(heading),
         grid(columns, rows, tight=True),
         one_by_one,
-        dim(f"bits per token; {meaning};"),
+        dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}bits: bits per token;"),
+        dim(f"{meaning};") if both else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),
     ]

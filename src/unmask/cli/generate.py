@@ -98,8 +98,8 @@ def generate(
       unmask generate --count 100000 --engine ray --output texts.parquet
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
-    each token, from 0; -1 where it was given, -2 where it was not needed after the end), nll (nats of what was drawn, up
-    to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A row of
+    each token, from 0; -1 where it was given, -2 where it was not needed after the end), nll (nats of what was drawn,
+    up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A row of
     --output: seed, text, sizes, revealed, nll, valid_tokens, evaluations of one sequence.
     """
     check.integer("count", count, least=1)
@@ -173,7 +173,8 @@ def generate(
     }
     mean = counts.evaluations / count
     spent = f"{mean:.4g} {'evaluation' if mean == 1 else 'evaluations'} each"
-    note = f"{count} × {start.shape[1]} tokens, {spent}, {per_evaluation(counts.tokens_per_evaluation)}, {seconds:.1f} s"
+    ratio = per_evaluation(counts.tokens_per_evaluation)
+    note = f"{count} × {start.shape[1]} tokens, {spent}, {ratio}, {seconds:.1f} s"
     safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
     between = [line for text in texts if output is None for line in ("", safe(text))][1:]
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)

@@ -102,9 +102,9 @@ class Step:
 class Stop:
     """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
 
-    What was already revealed after it stays, and does not count (`unmask.sample.trace`). Nothing of the answer is changed
-    by it: it comes when all of that is revealed, and no other sequence hears of it. So it saves evaluations and costs
-    nothing but one wait for the device at each step, to see the end.
+    What was already revealed after it stays, and does not count (`unmask.sample.trace`). Nothing of the answer is
+    changed by it, under any schedule: it comes when all of that is revealed, and no other sequence hears of it. So it
+    saves evaluations, and costs one wait for the device at each step, to see the end.
 
     Arguments:
         end: The token id that ends a sequence.
