@@ -181,7 +181,7 @@ def test_a_record_is_printed_in_a_few_lines():
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_an_early_stop_changes_nothing_of_an_answer(schedule):
-    """Over seeds, prompts with ends and gaps: tokens, steps and log-probabilities up to the end are the same, bit by bit.
+    """Over seeds, prompts with ends and gaps: tokens, steps and log-probabilities up to the end are the same bits.
 
     It holds under every schedule, those that look at predictions too: a sequence is stopped only once everything up to
     its end is revealed, and what is revealed is never changed.
