@@ -126,6 +126,9 @@ def test_counts_are_added_and_ratios_never_averaged():
     assert Counts.total(parts) == Counts(13, 12)
     assert Counts.total(parts).tokens_per_evaluation == 13 / 12
     assert Counts().tokens_per_evaluation == 0.0
+    for wrong in (lambda: Counts(-1, 2), lambda: Counts(1, 0.5), lambda: Counts() + 3, lambda: Counts.total(3)):
+        with pytest.raises(InputError):
+            wrong()
     assert Counts(3, 2).to_json() == {"valid_tokens": 3, "evaluations": 2, "tokens_per_evaluation": 1.5}
 
 
@@ -149,9 +152,8 @@ def test_batches_sum_to_the_whole():
 def test_a_sampler_that_stops_counts_alike_in_any_batches():
     sampler = Sampler(predictor(), SCHEDULES[0], stop=Stop(END, END))
     whole = sampler.run((7, LENGTH), rng=list(range(7)))
-    assert Counts.total(trace.counts for trace in sampler.batches((7, LENGTH), rng=list(range(7)), batch=3)) == (
-        whole.counts
-    )
+    parts = sampler.batches((7, LENGTH), rng=list(range(7)), batch=3)
+    assert Counts.total([trace.counts for trace in parts]) == whole.counts
 
 
 def test_a_record_is_printed_in_a_few_lines():

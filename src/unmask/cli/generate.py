@@ -160,7 +160,7 @@ def generate(
         columns = ("seed", "text", *_PARTS)
         rows = zip(seeds, texts, *parts.values(), strict=True)
         write_rows([dict(zip(columns, values, strict=True)) for values in rows], output)
-    counts = Counts.total(trace.counts for trace in traces)
+    counts = Counts.total([trace.counts for trace in traces])
     record = {
         "model": source.name,
         "length": start.shape[1],

@@ -18,7 +18,7 @@ References:
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -52,13 +52,18 @@ class Counts:
     valid_tokens: int = 0
     evaluations: int = 0
 
+    def __post_init__(self):
+        check.integer("valid_tokens", self.valid_tokens, least=0)
+        check.integer("evaluations", self.evaluations, least=0)
+
     def __add__(self, other: "Counts") -> "Counts":
+        check.instance("other", other, Counts, "be Counts")
         return Counts(self.valid_tokens + other.valid_tokens, self.evaluations + other.evaluations)
 
     @staticmethod
-    def total(counts: "Iterable[Counts]") -> "Counts":
+    def total(counts: "Sequence[Counts]") -> "Counts":
         """The sum of any number of them."""
-        return sum(counts, Counts())
+        return sum(check.listed("counts", counts, "be a list of Counts"), Counts())
 
     @property
     def tokens_per_evaluation(self) -> float:
