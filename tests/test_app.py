@@ -344,7 +344,10 @@ def test_both_sides_are_what_the_sampler_does(model):
     assert len(sections) == 2
     words = "".join(sections[0].find("p[@class='count']").itertext())
     bits = left.nll[-1] / 8 / math.log(2)
-    assert words == f"3 evaluations · 8 tokens · −log p = {left.nll[-1]:.1f} nats ({bits:.3f} bits per token)"
+    assert words == (
+        "3 evaluations · 8 tokens · 2.67 tokens per evaluation · "
+        f"−log p = {left.nll[-1]:.1f} nats ({bits:.3f} bits per token)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -577,7 +580,7 @@ def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     from unmask.calibrate import Calibration
 
     report = measured.report(Calibration.from_json(hostile(calibration)), 0.05, None)
-    run = runs.Run(HOSTILE, (HOSTILE, ""), (0, -3), (1,), (0.5,), None)
+    run = runs.Run(HOSTILE, (HOSTILE, ""), (0, -3), (False, False), (1,), (1,), (1,), (0.5,), None)
     known = dataclasses.replace(last("markov", MARKOV, ["even"]).known, title=HOSTILE, notes=(HOSTILE,))
     shown = [
         panels.report(report, HOSTILE),

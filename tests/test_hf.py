@@ -333,10 +333,30 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     assert model.codec.decode([5, 6, 15, 9]) == "the cat"  # a text is over after its end
     chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")
     assert chat["length"] == 8
-    assert all(row[:3] == [-1] * 3 and min(row[3:]) >= 0 for row in chat["revealed"])
+    assert all(row[:3] == [-1] * 3 and -1 not in row[3:] for row in chat["revealed"])
     assert "at most 17, not 18. So many tokens are left" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
+
+
+def test_an_answer_is_over_at_its_end_and_not_at_one_of_the_prompt(foreign, tmp_path):
+    folder, _ = foreign("llada", pad_token="<end>")
+    line = ("generate --trust-remote-code --model", f"hf:{folder}", "--order left-to-right --count 40")
+    rows = tmp_path / "rows.jsonl"
+    chat = answer(*line, "--length 8 --steps 8 --chat --prompt cat --output", rows)
+    ended = [valid < 8 for valid in chat["valid_tokens"]]
+    assert 0 < sum(ended) < 40
+    # One by one from the left: an evaluation for each token before the end and one for the end itself.
+    wanted = [valid + over for valid, over in zip(chat["valid_tokens"], ended, strict=True)]
+    assert chat["evaluations"] == [sum(sizes) for sizes in chat["sizes"]] == wanted
+    assert chat["tokens_per_evaluation"] == sum(chat["valid_tokens"]) / sum(chat["evaluations"])
+    assert [row.count(-2) for row in chat["revealed"]] == [8 - count for count in wanted]
+    assert not any("<end>" in text for text in chat["texts"])
+    kept = [json.loads(each) for each in rows.read_text().splitlines()]
+    assert list(kept[0]) == ["seed", "text", "sizes", "revealed", "nll", "valid_tokens", "evaluations"]
+    assert [row["valid_tokens"] for row in kept] == chat["valid_tokens"]
+    told = answer(*line, "--prompt", "the <end> cat [MASK] [MASK]")
+    assert all(text.startswith("the cat") for text in told["texts"])
 
 
 # What is refused

@@ -472,8 +472,9 @@ def test_after_the_end_token_the_rest_is_padding(which, how_many):
     # What was revealed after the end before it was reached stays; the rest is padding and is never drawn again.
     assert torch.equal(trace.revealed[:, 4:] == PADDED, trace.tokens[:, 4:] == 4)
     assert bool((trace.log_probability[trace.revealed == PADDED] == 0).all())
-    drawn = int((trace.revealed >= 0).sum())
-    assert trace.tokens_per_evaluation == pytest.approx(drawn / trace.evaluations.sum())
+    # Neither the end nor what was revealed after it counts.
+    assert trace.valid_tokens.tolist() == [3, 3]
+    assert trace.tokens_per_evaluation == pytest.approx(6 / trace.evaluations.sum())
 
 
 def test_an_early_stop_saves_evaluations():

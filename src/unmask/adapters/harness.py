@@ -13,12 +13,18 @@ What it asks of a model is answered by the sampler:
                              the number is the log-probability that this schedule writes it, given how its steps fell
     loglikelihood_rolling    the same for windows of the model's length; the last one sees what comes before it
 
+Both kinds are counted as everywhere (`unmask.sample.trace`): valid tokens, evaluations, and tokens per evaluation as
+the ratio of their sums. The harness's results hold them under `config`, as `generated` and `scored`; and each
+answer to a list of requests ends with a line in the log. A stop of a task is an end too: what is written after it does
+not count.
+
 Each request has a seed of its own, made from the model's seed, the request's text and how often it came before. So
 results depend on neither the batch size nor the other requests, up to the rounding of the model.
 """
 
 import hashlib
 import logging
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,12 +35,13 @@ from unmask import _check as check
 from unmask import models
 from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import missing
-from unmask.sample import Sampler
+from unmask.sample import Counts, Sampler
 from unmask.sample.draw import Draw, Greedy, Replay, draw_for
 from unmask.schedule import Schedule
 from unmask.words.inputs import read_schedule
 from unmask.words.models import device_named
 from unmask.words.schedules import FREE_SIZES, build, check_size
+from unmask.words.sentences import counted, per_evaluation
 
 try:
     from lm_eval.api.model import LM  # pyright: ignore[reportMissingImports]
@@ -63,14 +70,22 @@ class UnmaskLM(LM):
 
     Arguments:
         model: "builtin", a model file or folder, or a model already loaded.
-        steps, order, size: The schedule in the words of the command line; 16, comb and even by default.
+        steps: Number of steps; 16 by default.
+        order: The order in the words of the command line; comb by default.
+        size: The size likewise; even by default.
         schedule: The schedule itself or a file that holds it, in place of these three.
         seed: From which all seeds are made.
         length: Tokens of a sequence; all that the model takes by default, but no more than 256 for one of Hugging Face.
         max_gen_toks: Tokens to generate where a task does not say; half of that length by default.
-        trust_remote_code, allow_pickle: As for `unmask.models.load`.
-        batch_size: Sequences evaluated at once; 64 by default and for "auto". max_batch_size: Not used.
+        trust_remote_code: As for `unmask.models.load`.
+        allow_pickle: Likewise.
+        batch_size: Sequences evaluated at once; 64 by default and for "auto".
+        max_batch_size: Not used.
         device: cpu, cuda …; a GPU where there is one by default.
+
+    Attributes:
+        generated: Valid tokens and evaluations of all that was generated so far.
+        scored: The same of what was scored.
     """
 
     def __init__(
@@ -102,10 +117,17 @@ class UnmaskLM(LM):
         self.new = check.integer("max_gen_toks", new, least=1, most=most)
         self.batch = _batch(batch_size)
         self._device = self.model.device
+        self.generated, self.scored = Counts(), Counts()
 
     def get_model_info(self) -> dict[str, Any]:
-        """What stands in the harness's results: the model's fingerprint and the schedule."""
-        return {"fingerprint": self.model.fingerprint, "schedule": self.schedule.to_json(), "seed": self.seed}
+        """What stands in the harness's results: the model's fingerprint, the schedule, and what was counted."""
+        return {
+            "fingerprint": self.model.fingerprint,
+            "schedule": self.schedule.to_json(),
+            "seed": self.seed,
+            "generated": self.generated.to_json(),
+            "scored": self.scored.to_json(),
+        }
 
     def loglikelihood(self, requests: list[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Log-probability of each continuation given its context, and whether greedy draws would write it."""
@@ -152,15 +174,21 @@ class UnmaskLM(LM):
         if cut:
             log.warning("%d of %d prompts were longer than the model allows and lost their beginning.", cut, len(rows))
         answers = [""] * len(rows)
+        before = self.generated
 
         def fill(numbers: list[int], tokens: Tensor, masked: Tensor, seeds: list[int]) -> None:
-            sampler = Sampler(self.model.predictor, self.schedule, options[numbers[0]][1])
+            sampler = Sampler(self.model.predictor, self.schedule, options[numbers[0]][1], self.model.stop)
             trace = sampler.run(tokens, masked, rng=seeds)
-            for number, found in zip(numbers, trace.tokens.tolist(), strict=True):
-                answers[number] = _stopped(self.model.codec.decode(found[rows[number].start :]), options[number][2])
+            # Rows of a batch have their prompts in the same places.
+            written = trace.written(rows[numbers[0]].start)
+            for number, found, spent in zip(numbers, written, trace.evaluations.tolist(), strict=True):
+                until = options[number][2]
+                answers[number] = _stopped(self.model.codec.decode(found), until)
+                self.generated += Counts(_valid(found, until, self.model.codec.decode), spent)
 
         keys = [(len(row.tokens), row.start, option[1]) for row, option in zip(rows, options, strict=True)]
         self._batches(rows, keys, fill, "Generating", disable_tqdm)
+        _tell("Generated", before, self.generated)
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("generate_until", request.args, answer)
         return answers
@@ -202,15 +230,18 @@ class UnmaskLM(LM):
     def _scores(self, rows: list[_Row], disable_tqdm: bool) -> list[tuple[float, bool]]:
         """Exact log-probabilities by replay, and whether each token was the most likely one."""
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(rows)
+        before = self.scored
 
         def score(numbers: list[int], tokens: Tensor, masked: Tensor, seeds: list[int]) -> None:
             draw = Judged(Replay(tokens), torch.zeros(tokens.numel(), dtype=torch.bool, device=tokens.device))
             trace = Sampler(self.model.predictor, self.schedule, draw).run(tokens, masked, rng=seeds)
+            self.scored += trace.counts
             greedy = ~draw.other.view_as(tokens).any(dim=1)
             for number, nll, best in zip(numbers, trace.nll.tolist(), greedy.tolist(), strict=True):
                 answers[number] = -nll, best
 
         self._batches(rows, [len(row.tokens) for row in rows], score, "Scoring", disable_tqdm)
+        _tell("Scored", before, self.scored)
         return answers
 
     def _batches(
@@ -282,3 +313,21 @@ def _batch(given: int | str | None) -> int:
 def _stopped(text: str, until: list[str]) -> str:
     """The text up to the first of the stops."""
     return text[: min((text.index(stop) for stop in until if stop and stop in text), default=len(text))]
+
+
+def _valid(tokens: list[int], until: list[str], decode: Callable[[list[int]], str]) -> int:
+    """How many tokens of an answer count: those before the one that completes a stop."""
+    stops = [stop for stop in until if stop]
+
+    def over(count: int) -> bool:
+        text = decode(tokens[:count])
+        return any(stop in text for stop in stops)
+
+    return bisect_left(range(1, len(tokens) + 1), True, key=over) if stops else len(tokens)
+
+
+def _tell(what: str, before: Counts, after: Counts) -> None:
+    """A line in the log for each list of requests."""
+    new = Counts(after.valid_tokens - before.valid_tokens, after.evaluations - before.evaluations)
+    words = counted(new.valid_tokens, "valid token"), counted(new.evaluations, "evaluation")
+    log.info("%s %s in %s: %s.", what, *words, per_evaluation(new.tokens_per_evaluation))

@@ -23,7 +23,8 @@
       const own = Math.min(view.shown, +section.dataset.taken);
       for (const token of section.querySelectorAll("[data-step]")) {
         const step = +token.dataset.step;
-        const open = step === -3 || step >= own;
+        // When an answer was found to be over is not recorded: what was not needed after it is empty at the last step.
+        const open = step === -3 || step >= own || (step === -2 && own < +section.dataset.taken);
         const text = open ? "_" : token.dataset.text;
         const fresh = !open && step >= Math.min(view.since, own - 1);
         if (token.textContent !== text || token.classList.contains("new") !== fresh) {
@@ -33,11 +34,11 @@
         token.classList.toggle("new", fresh);
       }
       const nll = section.dataset.nll.split(" ").map(Number);
-      const drawn = section.dataset.drawn.split(" ").map(Number);
-      const bits = own ? nll[own - 1] / drawn[own - 1] / Math.log(2) : 0;
+      const [valid, scored] = [section.dataset.valid, section.dataset.scored].map((list) => list.split(" ").map(Number));
+      const bits = own ? nll[own - 1] / Math.max(scored[own - 1], 1) / Math.log(2) : 0;
       const count = section.querySelector(".count");
       const words = own
-        ? `${plural(own, "evaluation")} · ${plural(drawn[own - 1], "token")} · −log p = ${nll[own - 1].toFixed(1)} nats (${bits.toFixed(3)} bits per token)`
+        ? `${plural(own, "evaluation")} · ${plural(valid[own - 1], "token")} · ${(valid[own - 1] / own).toFixed(2)} tokens per evaluation · −log p = ${nll[own - 1].toFixed(1)} nats (${bits.toFixed(3)} bits per token)`
         : "nothing revealed yet";
       if (count.textContent !== words) count.textContent = words;
     }

@@ -13,7 +13,7 @@ from unmask.app.data import schedules as laws
 from unmask.app.data import watch as runs
 from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
 from unmask.sample.trace import GIVEN, OPEN
-from unmask.words.sentences import ROUNDING, counted, number
+from unmask.words.sentences import ROUNDING, counted, number, per_evaluation
 
 _SPREAD = "After ± is the standard error that the estimated curve leaves."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
@@ -164,7 +164,8 @@ def watched(both: Sequence[runs.Run], key: str = "") -> str:
     """Two texts side by side. Every token carries its step, so that the page can go back and forth by itself.
 
     Arguments:
-        both: The runs. key: Tells this pair from others that the page has seen.
+        both: The runs.
+        key: Tells this pair from others that the page has seen.
     """
     sides = (_run(run, side, key) for run, side in zip(both, ("left", "right"), strict=True))
     return f'<div class="runs">{"".join(sides)}</div>'
@@ -172,18 +173,21 @@ def watched(both: Sequence[runs.Run], key: str = "") -> str:
 
 def _run(run: runs.Run, side: str, key: str) -> str:
     kinds = {GIVEN: "given", OPEN: "open"}
-    tags = {GIVEN: "u"}  # whoever cannot see the line is told of it; `page.js` puts what is new in a <mark>
+    # Whoever cannot see a line is told of it: underlined was given, struck out comes after the end. `page.js` puts what
+    # is new in a <mark>.
+    drawn = ["s" if over else "span" for over in run.beyond]
+    tags = ["u" if step == GIVEN else tag for step, tag in zip(run.revealed, drawn, strict=True)]
     letters = "".join(
-        f'<{tags.get(step, "span")} class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
-        f"{escape(piece) or '_'}</{tags.get(step, 'span')}>"
-        for piece, step in zip(run.pieces, run.revealed, strict=True)
+        f'<{tag} class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
+        f"{escape(piece) or ('_' if step == OPEN else '')}</{tag}>"
+        for piece, step, tag in zip(run.pieces, run.revealed, tags, strict=True)
     )
-    drawn = np.cumsum(run.sizes).tolist()
+    valid, scored = (" ".join(map(str, each)) for each in (run.valid, run.scored))
     nll = " ".join(f"{value:.4f}" for value in run.nll)
     return (
         f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" '
         f'data-planned="{run.planned or 0}" '
-        f'data-nll="{nll}" data-drawn="{" ".join(map(str, drawn))}" data-finished="{int(run.finished)}">'
+        f'data-nll="{nll}" data-valid="{valid}" data-scored="{scored}" data-finished="{int(run.finished)}">'
         f"<h3>{escape(run.title)}</h3>"
         f'<p class="count" role="status">{_counted(run)}</p><p class="text">{letters}</p></section>'
     )
@@ -193,10 +197,10 @@ def _counted(run: runs.Run) -> str:
     """The same words as `page.js` writes when it goes back and forth."""
     if not run.steps:
         return "nothing revealed yet"
-    nll, drawn = run.nll[-1], sum(run.sizes)
+    nll, valid = run.nll[-1], run.valid[-1]
     return (
-        f"{counted(run.steps, 'evaluation')} · {counted(drawn, 'token')} · −log p = {nll:.1f} nats "
-        f"({nll / drawn / np.log(2):.3f} bits per token)"
+        f"{counted(run.steps, 'evaluation')} · {counted(valid, 'token')} · {per_evaluation(valid / run.steps)} · "
+        f"−log p = {nll:.1f} nats ({nll / max(run.scored[-1], 1) / np.log(2):.3f} bits per token)"
     )
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
 
 _BIT = math.log(2)
+_NAMES = 23  # letters of order and size beside which there is room for all columns
 
 
 @options.command
@@ -95,8 +96,9 @@ def evaluate(
     or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
     standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
     (nats per token over the row that is best on these texts) and difference_error (both paired), evaluations (mean per
-    sequence), predicted (nats per token, null where the calibration cannot tell) and predicted_error (its standard
-    error, about).
+    sequence), tokens_per_evaluation (valid tokens, those scored before the end of their text where it has one, over
+    evaluations, both summed over all sequences), predicted (nats per token, null where the calibration cannot tell) and
+    predicted_error (its standard error, about).
     """
     if bool(orders) != bool(sizes) or not (orders or rules or files):
         raise check.InputError("size" if orders else "order", "be given", remedy="Or give {rule} or {schedule}.")
@@ -146,6 +148,7 @@ def _measure(
             tokens,
             rng=seed,
             reference=reference,
+            end=model.codec.end,
             engine=engine,
             progress=lambda number, done: bar.advance(tasks[number], done),
         )
@@ -165,6 +168,7 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, le
         "difference": cost.difference.mean / length,
         "difference_error": cost.difference.standard_error / length,
         "evaluations": cost.evaluations,
+        "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
         "predicted": None if expected is None else expected[0] / length,
         "predicted_error": None if expected is None else expected[1] / length,
     }
@@ -184,19 +188,22 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
     def over(row: Row) -> str:
         return "" if row["nll"] == least else pair(row, "difference", "difference_error", _BIT, 3)
 
-    # One of the two, so that a row fits a narrow terminal; JSON and CSV have both.
+    # As much as fits a narrow terminal; JSON and CSV have everything.
     last = (
         Column("predicted", lambda row: pair(row, "predicted", "predicted_error", _BIT, 3))
         if predicted
         else Column("excess", lambda row: pair(row, "excess", "excess_error", 1.0, 1))
     )
+    both = predicted or base is not None
+    short = not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES
     columns = (
         words("order"),
         words("size"),
         Column("steps", lambda row: str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"),
+        *([Column("tokens", lambda row: f"{row['tokens_per_evaluation']:.2f}")] if short else []),
         Column("bits", cost),
         Column("over best", over),
-        last,
+        *([last] if both else []),
     )
     heading = f"Cost of {counted(len(rows), 'schedule')} on {counted(record['texts'], 'sequence')} of {length} tokens"
     meaning = (
@@ -210,7 +217,8 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
         title(heading),
         grid(columns, rows, tight=True),
         one_by_one,
-        dim(f"bits per token; {meaning};"),
+        dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}bits: bits per token;"),
+        dim(f"{meaning};") if both else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),
     ]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
 from unmask import _check as check
 from unmask._memory import check_memory
@@ -19,6 +18,7 @@ from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
 from unmask.words.schedules import build, check_combs, check_sum, words_for
+from unmask.words.sentences import per_evaluation
 from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
 
 _STEPS = 16
 _BYTES = 64  # of a token in the record of a run, at the least
-_COLUMNS = ("seed", "text", "sizes", "revealed", "nll", "evaluations")
+_PARTS = ("sizes", "revealed", "nll", "valid_tokens", "evaluations")  # of the record of a run, for each sequence
 
 
 @options.command
@@ -80,6 +80,11 @@ def generate(
     the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one. With a model of
     Hugging Face a prompt may also hold its mask token, such as [MASK]; then '_' is an ordinary character.
 
+    A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
+    counted, and a sequence takes no more evaluations once its answer is complete, which changes nothing in it.
+    Valid tokens are those drawn before the end. Tokens per evaluation are valid tokens over evaluations, both summed
+    over all sequences; elsewhere they are called tokens per forward pass (TPF).
+
     \b
     Examples:
       unmask generate --steps 16 --watch
@@ -93,8 +98,9 @@ def generate(
       unmask generate --count 100000 --engine ray --output texts.parquet
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
-    each token, from 0; -1 where it was given), nll (nats of what was drawn, under the model), evaluations (of each
-    sequence), tokens_per_evaluation. A row of --output: seed, text, sizes, revealed, nll, evaluations of one sequence.
+    each token, from 0; -1 where it was given, -2 where it was not needed after the end), nll (nats of what was drawn,
+    up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A row of
+    --output: seed, text, sizes, revealed, nll, valid_tokens, evaluations of one sequence.
     """
     check.integer("count", count, least=1)
     _check_draw(temperature, top_p)
@@ -107,7 +113,7 @@ def generate(
 
     from unmask.models.generation import start_of
     from unmask.models.text import printable
-    from unmask.sample import Sampler, draw_for
+    from unmask.sample import Counts, Sampler, draw_for
 
     engine = workers.on(source.place)
     model = source.load()
@@ -124,7 +130,7 @@ def generate(
         check_sum(chosen, schedule, masked)
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
-    sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p))
+    sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p), model.stop)
     traces: list[Trace] = []
     with check.blamed("model", "be usable", source.name, parts=False), ExitStack() as stack:
         screen = terminal()
@@ -148,13 +154,13 @@ def generate(
             progress=lambda done: bar.advance(task, done),
         )
     seconds = time.perf_counter() - begin
-    texts = [model.codec.decode(row[first:]) for trace in traces for row in trace.tokens.tolist()]
-    evaluations = np.concatenate([trace.evaluations for trace in traces])
-    parts = {part: _joined(traces, part) for part in ("sizes", "revealed", "nll")}
+    texts = [text for trace in traces for text in model.texts(trace, first)]
+    parts = {part: _joined(traces, part) for part in _PARTS}
     if output is not None:
-        rows = zip(seeds, texts, *parts.values(), evaluations.tolist(), strict=True)
-        write_rows([dict(zip(_COLUMNS, values, strict=True)) for values in rows], output)
-    drawn = sum(int((trace.revealed >= 0).sum()) for trace in traces)
+        columns = ("seed", "text", *_PARTS)
+        rows = zip(seeds, texts, *parts.values(), strict=True)
+        write_rows([dict(zip(columns, values, strict=True)) for values in rows], output)
+    counts = Counts.total([trace.counts for trace in traces])
     record = {
         "model": source.name,
         "length": start.shape[1],
@@ -163,11 +169,12 @@ def generate(
         "texts": texts,
         "seeds": seeds,
         **parts,
-        "evaluations": evaluations.tolist(),
-        "tokens_per_evaluation": drawn / max(int(evaluations.sum()), 1),
+        "tokens_per_evaluation": counts.tokens_per_evaluation,
     }
-    noun = "evaluation" if evaluations.mean() == 1 else "evaluations"
-    note = f"{count} × {start.shape[1]} tokens, {evaluations.mean():.4g} {noun} each, {seconds:.1f} s"
+    mean = counts.evaluations / count
+    spent = f"{mean:.4g} {'evaluation' if mean == 1 else 'evaluations'} each"
+    ratio = per_evaluation(counts.tokens_per_evaluation)
+    note = f"{count} × {start.shape[1]} tokens, {spent}, {ratio}, {seconds:.1f} s"
     safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
     between = [line for text in texts if output is None for line in ("", safe(text))][1:]
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from unmask.models.text import Codec
 from unmask.sample import State, Step
-from unmask.sample.trace import GIVEN
+from unmask.sample.trace import GIVEN, PADDED
 from unmask.schedule import Schedule
 from unmask.size import Blind
 from unmask.words.sentences import visible
@@ -57,4 +57,6 @@ def live(screen: Console, codec: Codec, schedule: Schedule, count: int) -> Itera
 def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
     if hidden:
         return "_", "dim"
+    if when == PADDED:  # the answer was over
+        return "", ""
     return visible(codec.piece(token)), "bold black on green" if when == now else "cyan" if when == GIVEN else ""

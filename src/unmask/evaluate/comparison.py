@@ -22,6 +22,7 @@ from unmask.evaluate.given import Randomness, seed_of
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replays
 from unmask.predict import MaskPredictor
+from unmask.sample import Counts
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
 
@@ -38,12 +39,14 @@ class Cost:
         excess: By how much that is above one by one in random order, paired; None if that was not measured.
         difference: By how much it is above the schedule that is best on these texts, paired.
         evaluations: Evaluations of a sequence, on average.
+        counts: Valid tokens and evaluations of all sequences together.
     """
 
     nll: Estimate
     excess: Estimate | None
     difference: Estimate
     evaluations: float
+    counts: Counts
 
 
 @final
@@ -55,11 +58,13 @@ class Comparison:
         nll: Nats of every text under every schedule, shape `(schedules, texts)`.
         evaluations: Evaluations of a text under each, on average.
         reference: Nats of every text one by one in random order; None if that was not measured.
+        counts: Valid tokens and evaluations under each, of all texts together.
     """
 
     nll: NDArray[np.float64]
     evaluations: NDArray[np.float64]
     reference: NDArray[np.float64] | None
+    counts: tuple[Counts, ...]
 
     @property
     def costs(self) -> list[Cost]:
@@ -71,8 +76,9 @@ class Comparison:
                 None if self.reference is None else Estimate.of(nll - self.reference),
                 Estimate.of(nll - best),
                 float(spent),
+                counts,
             )
-            for nll, spent in zip(self.nll, self.evaluations, strict=True)
+            for nll, spent, counts in zip(self.nll, self.evaluations, self.counts, strict=True)
         ]
 
 
@@ -83,6 +89,7 @@ def compare(
     *,
     rng: Randomness,
     reference: bool = True,
+    end: int | None = None,
     batch: int = SHARD,
     engine: Engine = LOCAL,
     progress: Callable[[int, int], object] = lambda number, done: None,
@@ -95,6 +102,7 @@ def compare(
         tokens: Texts, on the device of the model: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one: sizes, orders and the reference come from it.
         reference: Whether to measure one by one in random order too, from a few evaluations of each text.
+        end: The token id after which a text is over: what follows it is scored nowhere.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of a schedule, −1 for the reference, and of its sequences evaluated since the
@@ -107,7 +115,7 @@ def compare(
     seed, base = seed_of(rng), None
     if reference:
         base, _ = random_order(
-            predictor, tokens, rng=seed, points=POINTS, batch=batch, engine=engine,
+            predictor, tokens, rng=seed, points=POINTS, end=end, batch=batch, engine=engine,
             progress=lambda done: progress(-1, done),
         )  # fmt: skip
     results = replays(
@@ -115,6 +123,7 @@ def compare(
         schedules,
         tokens,
         rng=torch.Generator().manual_seed(seed),
+        end=end,
         batch=batch,
         engine=engine,
         progress=progress,
@@ -123,4 +132,5 @@ def compare(
         np.array([result.nll.numpy() for result in results]),
         np.array([result.mean_evaluations for result in results]),
         None if base is None else base.numpy(),
+        tuple(result.counts for result in results),
     )

@@ -21,6 +21,7 @@ from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.predict import MaskPredictor, Watched
+from unmask.sample.trace import answered
 from unmask.sequences import Sequences, put_back, trimmed
 
 
@@ -30,6 +31,7 @@ def random_order(
     *,
     rng: Randomness,
     points: int = 32,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Callable[[int], object] = lambda done: None,
@@ -41,6 +43,7 @@ def random_order(
         tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one. Levels and sets come from it, for each text its own.
         points: Evaluations of each text, if it has so many tokens.
+        end: The token id after which a text is over: what follows it is not scored.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
@@ -74,7 +77,7 @@ def random_order(
     place = texts.tokens.device
     table = (torch.as_tensor(each).to(place) for each in (levels, widths, rank))
     columns = (texts.tokens, texts.masked, texts.lengths, *table)
-    job = Job(engine, _Levels(predictor), columns, texts.cuts(batch, pad=predictor.pad, whole=predictor.whole))
+    job = Job(engine, _Levels(predictor, end), columns, texts.cuts(batch, pad=predictor.pad, whole=predictor.whole))
     nats = put_back(job([()], lambda task, done: progress(done))[0], order)
     if bool(nats.isnan().any()):
         raise check.InputError("", NOT_NUMBERS)
@@ -84,9 +87,15 @@ def random_order(
 @final
 @dataclass(frozen=True, eq=False)
 class _Levels:
-    """Work on shards: texts, the levels of each, how many levels each stands for, and the rank of each position."""
+    """Work on shards: texts, the levels of each, how many levels each stands for, and the rank of each position.
+
+    Arguments:
+        predictor: The model.
+        end: The token id after which a text is over.
+    """
 
     predictor: MaskPredictor
+    end: int | None
 
     @torch.no_grad()
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], report: Report) -> Tensor:
@@ -95,6 +104,8 @@ class _Levels:
         rank = rank[:, : tokens.shape[1]]
         predictor = Watched(self.predictor, report)
         counts = hidden.sum(dim=1)
+        # What is beyond the end is masked and revealed like the rest: it has its share of the order, and no cost.
+        beyond = ~answered(tokens, hidden, self.end).flatten()
         total = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
         for level, width in zip(levels.T, widths.T, strict=True):
             masked = hidden & (rank >= level[:, None]) & (width > 0)[:, None]
@@ -102,5 +113,6 @@ class _Levels:
             prediction = predictor(tokens.masked_fill(masked, predictor.mask), masked, rows)
             losses = torch.zeros(masked.numel(), dtype=torch.float64, device=tokens.device)
             losses[rows] = prediction.losses(tokens.flatten()[rows])
+            losses.masked_fill_(beyond, 0.0)
             total += width * (losses.view_as(masked).sum(dim=1) / (counts - level))
         return total.cpu()

@@ -9,6 +9,9 @@ is the sampler's exact negative log-likelihood. Its mean over held-out texts is 
 error in this order, plus what parallel steps ignore. Differences between schedules are differences of expected KL.
 Every size and order of this library has that property; a rule that looks at the token just drawn has not, and none is
 offered.
+
+Where texts have an end, what follows it is replayed but not scored, and a text is over once its end is revealed with
+nothing masked before it: evaluations are those of the sampler that stops there (`unmask.sample.Stop`).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +27,9 @@ from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.given import Randomness, generator_of, texts_of
 from unmask.predict import ExactPredictor, MaskPredictor, Watched
-from unmask.sample import Sampler, Seeds, seeds_of
+from unmask.sample import Counts, Sampler, Seeds, Stop, seeds_of
 from unmask.sample.draw import Replay
+from unmask.sample.trace import answered
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences, put_back, trimmed
 
@@ -36,14 +40,22 @@ class Replayed:
     """Likelihoods of texts under a sampler.
 
     Attributes:
-        nll: Negative log-likelihood of each text in nats, float64.
-        revealed: Number of tokens scored in each text.
+        nll: Negative log-likelihood of each text in nats, float64; up to its end, where it has one.
+        revealed: Number of tokens scored in each text, its end included.
         evaluations: Predictor evaluations spent on each text.
+        ends: Which texts have an end, as 0 or 1; `None` if none has.
     """
 
     nll: Tensor
     revealed: Tensor
     evaluations: Tensor
+    ends: Tensor | None = None
+
+    @property
+    def counts(self) -> Counts:
+        """Valid tokens, those scored before the ends, and evaluations of all texts together."""
+        ends = 0 if self.ends is None else int(self.ends.sum())
+        return Counts(int(self.revealed.sum()) - ends, int(self.evaluations.sum()))
 
     @property
     def per_sequence(self) -> Estimate:
@@ -83,6 +95,7 @@ def replay(
     *,
     rng: Seeds,
     masked: Tensor | None = None,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Callable[[int], object] = lambda done: None,
@@ -96,6 +109,7 @@ def replay(
         rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
             schedules on common randomness.
         masked: With token ids: positions to score, of the same shape; all by default. The others are given.
+        end: The token id after which a text is over: what follows it among masked positions is not scored.
         batch: Texts evaluated at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
@@ -108,6 +122,7 @@ def replay(
         tokens,
         rng=rng,
         masked=masked,
+        end=end,
         batch=batch,
         engine=engine,
         progress=lambda number, done: progress(done),
@@ -122,6 +137,7 @@ def replays(
     *,
     rng: Seeds,
     masked: Tensor | None = None,
+    end: int | None = None,
     batch: int = 64,
     engine: Engine = LOCAL,
     progress: Progress = unseen,
@@ -134,6 +150,7 @@ def replays(
         tokens: As for `replay`.
         rng: As for `replay`.
         masked: As for `replay`.
+        end: As for `replay`.
         batch: As for `replay`.
         engine: As for `replay`.
         progress: Called with the number of a schedule and of its sequences evaluated since the last call.
@@ -146,12 +163,14 @@ def replays(
         check.instance("schedules", schedule, Schedule, "hold schedules")
     columns = (texts.tokens, texts.masked, texts.lengths, seeds)
     cuts = texts.cuts(batch, pad=predictor.pad, whole=predictor.whole)
-    job = Job(engine, _Scored(predictor), columns, cuts)
-    scored = put_back([texts.counts], order)
+    job = Job(engine, _Scored(predictor, None if end is None else Stop(end, end)), columns, cuts)
+    valid = answered(texts.tokens, texts.masked, end)
+    scored = put_back([valid.sum(dim=1).cpu()], order)
+    ends = None if end is None else put_back([(valid & (texts.tokens == end)).sum(dim=1).cpu()], order)
     results: list[Replayed] = []
     for found in job([(schedule,) for schedule in schedules], progress):
         nll, evaluations = zip(*found, strict=True)
-        results.append(Replayed(put_back(nll, order), scored, put_back(evaluations, order)))
+        results.append(Replayed(put_back(nll, order), scored, put_back(evaluations, order), ends))
     return results
 
 
@@ -161,13 +180,14 @@ class _Scored:
     """Work on shards: a schedule, texts, what is masked of them, their lengths, and their seeds."""
 
     predictor: MaskPredictor
+    stop: Stop | None
 
     def __call__(
         self, shard: tuple[Schedule, Tensor, Tensor, Tensor, tuple[int, ...]], report: Report
     ) -> tuple[Tensor, Tensor]:
         schedule, *table, seeds = shard
         tokens, masked = trimmed(*table, self.predictor.pad)
-        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens))
+        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), self.stop)
         trace = sampler.run(tokens, masked, rng=seeds)
         return trace.nll, torch.as_tensor(trace.evaluations)
 

@@ -9,6 +9,7 @@ from unmask import _check as check
 from unmask._torch import torch
 from unmask.models.text import Codec
 from unmask.predict import MaskPredictor
+from unmask.sample import Stop, Trace
 
 # By the network, so that a model cut to another length need not be read again.
 _KNOWN: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()
@@ -41,6 +42,20 @@ class Model:
     def device(self) -> torch.device:
         """Where its weights are."""
         return next(self.module.parameters()).device
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where a sampler may stop: at the end of an answer, which is filled up with more ends; `None` without one."""
+        return None if self.codec.end is None else Stop(self.codec.end, self.codec.end)
+
+    def texts(self, trace: Trace, first: int = 0) -> list[str]:
+        """What a run wrote, up to the end of each answer.
+
+        Arguments:
+            trace: The record of the run.
+            first: The first token to show.
+        """
+        return [self.codec.decode(row) for row in trace.until(self.codec.end).written(first)]
 
     @property
     def fingerprint(self) -> str:

@@ -5,7 +5,6 @@ import numpy as np
 from unmask import _check as check
 from unmask import order, size
 from unmask._torch import Tensor, torch
-from unmask._torch import plain as plain_values
 from unmask.models.base import Model
 from unmask.sample import Categorical, Draw, Sampler, Seeds, seeds_of
 from unmask.schedule import Schedule
@@ -49,10 +48,9 @@ def generate(
     # As on the command line: the first text of a seed is that of the seed alone.
     plain = isinstance(rng, int | np.integer) and not isinstance(rng, bool)
     seeds = [check.seed("rng", rng) + row for row in range(count)] if plain else seeds_of(rng, count)
-    sampler = Sampler(model.predictor, schedule, Categorical() if draw is None else draw)
+    sampler = Sampler(model.predictor, schedule, Categorical() if draw is None else draw, model.stop)
     traces = sampler.batches(start.expand(count, -1), rng=seeds)
-    rows: list[list[int]] = [row for trace in traces for row in plain_values(trace.tokens)]
-    return [model.codec.decode(row) for row in rows]
+    return [text for trace in traces for text in model.texts(trace)]
 
 
 def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool = False) -> tuple[Tensor, int]:

@@ -41,7 +41,7 @@ class Codec(ABC):
 
     Attributes:
         vocab: Number of tokens.
-        end: The token id after which a text is over; `None` if there is none.
+        end: The token id after which a text is over; `None` where texts have no end.
     """
 
     vocab: int

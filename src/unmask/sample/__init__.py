@@ -16,13 +16,14 @@ from unmask.sample.sampler import Sampler
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import booleans
 from unmask.sample.state import State, Step, Stop
-from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Counts, Trace
 
 __all__ = [
     "GIVEN",
     "OPEN",
     "PADDED",
     "Categorical",
+    "Counts",
     "Draw",
     "Greedy",
     "Replay",

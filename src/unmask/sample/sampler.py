@@ -112,6 +112,7 @@ class Sampler:
             evaluations=np.zeros(tokens.shape[0], dtype=np.int64),
             calls=0,
             seeds=seeds,
+            end=None if self.stop is None else self.stop.end,
         )
 
     @torch.no_grad()

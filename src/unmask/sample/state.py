@@ -29,6 +29,7 @@ class State:
         evaluations: Predictor evaluations that revealed something of each sequence, shape `(batch,)`.
         calls: Predictor calls.
         seeds: The seed of each sequence.
+        end: The token id at which the sampler is to stop; `None` if it never does.
     """
 
     tokens: Tensor
@@ -41,6 +42,7 @@ class State:
     evaluations: NDArray[np.int64]
     calls: int
     seeds: tuple[int, ...]
+    end: int | None = None
 
     def trace(self) -> Trace:
         """The record of all steps so far, on the CPU.
@@ -53,7 +55,7 @@ class State:
         if bool(torch.isnan(score).any()):
             raise impossible()
         revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
-        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds)
+        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds, self.end)
 
 
 @final
@@ -79,7 +81,9 @@ class Step:
 class Stop:
     """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
 
-    What was already revealed after it stays. To see the end, the loop waits for the device once at each step.
+    What was already revealed after it stays, and does not count (`unmask.sample.trace`). Nothing of the answer is
+    changed by it, under any schedule: it comes when all of that is revealed, and no other sequence hears of it. So it
+    saves evaluations, and costs one wait for the device at each step, to see the end.
 
     Arguments:
         end: The token id that ends a sequence.

@@ -2,11 +2,24 @@
 
 For every position it says which token it holds, at which step it was revealed and with what log-probability; for every
 sequence, how many evaluations it took.
+
+**What counts.** A model that answers draws the end of its answer like any other token, and after it more tokens that
+nobody reads. They count nowhere, so that
+
+    tokens per evaluation = valid tokens / evaluations,
+
+each summed over all sequences before one is divided by the other, as the leaderboard of dllm has it under the name
+tokens per forward pass (TPF). Valid is what was drawn before the end: neither the prompt, nor padding, nor the end
+itself, nor anything after it. Evaluations all count, whatever they revealed. The negative log-likelihood is that of the
+answer with its end, since to end there was a choice too.
+
+References:
+    dLLM Diffusion Leaderboard, evaluation protocol, "TPF and throughput" (ZHZisZZ/dllm, branch leaderboard, 2026).
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -22,6 +35,71 @@ OPEN = -3  # the step of a position that is still masked, in the record of an un
 
 
 @final
+@dataclass(frozen=True)
+class Counts:
+    """Tokens that count and the evaluations they took, of any number of sequences.
+
+    Those of several batches are added: a mean of ratios would be another number.
+
+    Attributes:
+        valid_tokens: Tokens drawn before the end of their answer.
+        evaluations: Evaluations of single sequences.
+
+    Example:
+        >>> (Counts(12, 4) + Counts(2, 3)).tokens_per_evaluation
+        2.0
+    """
+
+    valid_tokens: int = 0
+    evaluations: int = 0
+
+    def __post_init__(self):
+        check.integer("valid_tokens", self.valid_tokens, least=0)
+        check.integer("evaluations", self.evaluations, least=0)
+
+    def __add__(self, other: "Counts") -> "Counts":
+        check.instance("other", other, Counts, "be Counts")
+        return Counts(self.valid_tokens + other.valid_tokens, self.evaluations + other.evaluations)
+
+    @staticmethod
+    def total(counts: "Sequence[Counts]") -> "Counts":
+        """The sum of any number of them."""
+        return sum(check.listed("counts", counts, "be a list of Counts"), Counts())
+
+    @property
+    def tokens_per_evaluation(self) -> float:
+        """Valid tokens for each evaluation; 0 where there was none."""
+        return self.valid_tokens / self.evaluations if self.evaluations else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values."""
+        return {
+            "valid_tokens": self.valid_tokens,
+            "evaluations": self.evaluations,
+            "tokens_per_evaluation": self.tokens_per_evaluation,
+        }
+
+
+def answered(tokens: Tensor, drawn: Tensor, end: int | None) -> Tensor:
+    """Which positions belong to an answer: those drawn up to the first end among them, that one included.
+
+    Arguments:
+        tokens: Token ids, shape `(batch, length)`.
+        drawn: Booleans of the same shape, true where a token was drawn. An end elsewhere, in a prompt, ends nothing.
+        end: The token id that ends an answer; `None` if nothing does.
+
+    Example:
+        >>> tokens = torch.tensor([[9, 1, 2, 9, 3]])
+        >>> answered(tokens, torch.tensor([[False, True, True, True, True]]), end=9).tolist()
+        [[False, True, True, True, False]]
+    """
+    if end is None:
+        return drawn
+    ends = drawn & (tokens == end)
+    return drawn & (ends.cumsum(dim=1) - ends.long() == 0)
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Trace:
     """What a sampler did, on the CPU.
@@ -34,6 +112,7 @@ class Trace:
         evaluations: Evaluations that revealed something of each sequence, shape `(batch,)`.
         calls: Predictor calls for the whole batch.
         seeds: The seed of each sequence; `Sampler.run(…, rng=[seed])` repeats it.
+        end: The token id that ended an answer, known where the sampler was to stop there; `until` says it otherwise.
     """
 
     tokens: Tensor
@@ -42,6 +121,11 @@ class Trace:
     evaluations: NDArray[np.int64]
     calls: int
     seeds: tuple[int, ...]
+    end: int | None = None
+
+    def until(self, end: int | None) -> "Trace":
+        """The same record, of answers that are over once this token was drawn; `None` for answers without an end."""
+        return replace(self, end=None if end is None else check.integer("end", end, least=0))
 
     @staticmethod
     def joined(traces: "Sequence[Trace]", order: Tensor) -> "Trace":
@@ -60,7 +144,8 @@ class Trace:
             seeds[order.numpy()] = [seed for trace in traces for seed in trace.seeds]
         calls = sum(trace.calls for trace in traces)
         tokens, revealed, score = whole("tokens", 0), whole("revealed", PADDED), whole("log_probability", 0.0)
-        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()))
+        end = traces[0].end if traces else None
+        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()), end)
 
     @property
     def steps(self) -> int:
@@ -74,15 +159,71 @@ class Trace:
         return counts.scatter_add_(1, self.revealed - OPEN, torch.ones_like(self.revealed))[:, -OPEN:]
 
     @property
+    def scored(self) -> Tensor:
+        """Which positions are part of an answer, its end included; shape `(batch, length)`."""
+        return answered(self.tokens, self.revealed >= 0, self.end)
+
+    @property
+    def valid(self) -> Tensor:
+        """Which positions hold a token that counts: part of an answer, and not its end; shape `(batch, length)`."""
+        return self.scored if self.end is None else self.scored & (self.tokens != self.end)
+
+    @property
     def nll(self) -> Tensor:
-        """Negative log-probability of what was drawn, per sequence, in nats."""
-        return -self.log_probability.sum(dim=1)
+        """Negative log-probability of what was drawn, its end included and nothing after it, per sequence, in nats."""
+        return -self.log_probability.masked_fill(~self.scored, 0.0).sum(dim=1)
+
+    @property
+    def valid_tokens(self) -> NDArray[np.int64]:
+        """How many tokens of each sequence count, shape `(batch,)`."""
+        return self.valid.sum(dim=1).numpy()
+
+    @property
+    def counts(self) -> Counts:
+        """Valid tokens and evaluations of all sequences together."""
+        return Counts(int(self.valid.sum()), int(self.evaluations.sum()))
 
     @property
     def tokens_per_evaluation(self) -> float:
-        """Tokens drawn per evaluation of a sequence; prompt and padding do not count."""
-        evaluations = int(self.evaluations.sum())
-        return int((self.revealed >= 0).sum()) / evaluations if evaluations else 0.0
+        """Valid tokens per evaluation of a sequence; prompt, padding, the end and what follows it do not count."""
+        return self.counts.tokens_per_evaluation
+
+    def written(self, first: int = 0) -> list[list[int]]:
+        """Token ids of each sequence to be decoded: without ends, and nothing after the first that was drawn.
+
+        An end that was given, between the turns of a prompt say, is left out and ends nothing.
+
+        Arguments:
+            first: Where to begin, such as after a prompt.
+        """
+        check.integer("first", first, least=0)
+        rows: list[list[int]] = plain(self.tokens)
+        if self.end is None:
+            return [row[first:] for row in rows]
+        ended = plain((self.revealed >= 0) & (self.tokens == self.end))
+        stops = [flags.index(True) if True in flags else len(flags) for flags in ended]
+        return [
+            [token for token in row[first:stop] if token != self.end] for row, stop in zip(rows, stops, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        """A few lines for people."""
+        batch, length = self.tokens.shape
+        counts, scored, cost = self.counts, int(self.scored.sum()), float(self.nll.sum())
+        lines = [
+            f"{_counted(batch, 'sequence')} of {_counted(length, 'token')}",
+            f"{_counted(counts.valid_tokens, 'valid token')} in {_counted(counts.evaluations, 'evaluation')}: "
+            f"{counts.tokens_per_evaluation:.4g} tokens per evaluation",
+        ]
+        if self.end is not None:
+            ended = int(((self.revealed >= 0) & (self.tokens == self.end)).any(dim=1).sum())
+            lines[0] += f", {ended:,} of them ended by token {self.end}"
+        if left := int((self.revealed == OPEN).sum()):
+            lines.append(f"{_counted(left, 'token')} still masked")
+        if scored:
+            each = cost / scored
+            lines.append(f"−log p = {cost:.1f} nats: {each:.3f} nats or {each / math.log(2):.3f} bits per token")
+        return "\n".join(lines)
 
     def frames(self, decode: Callable[[list[int]], str], blank: str = "_") -> Iterator[list[str]]:
         """The sequences as text before the first step and after each: one list of lines per frame.
@@ -115,12 +256,18 @@ class Trace:
             "log_probability": [[_finite(round(value, 9)) for value in row] for row in plain(self.log_probability)],
             "sizes": plain(self.sizes),
             "nll": [_finite(value) for value in plain(self.nll)],
+            "valid_tokens": self.valid_tokens.tolist(),
             "evaluations": self.evaluations.tolist(),
             "calls": self.calls,
             "tokens_per_evaluation": self.tokens_per_evaluation,
             "seeds": list(self.seeds),
+            "end": self.end,
         }
 
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

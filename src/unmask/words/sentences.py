@@ -44,6 +44,16 @@ def counted(number_of: int, noun: str) -> str:
     return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
 
 
+def per_evaluation(tokens: float) -> str:
+    """Tokens per evaluation, which is what others call tokens per forward pass.
+
+    Example:
+        >>> per_evaluation(2.5)
+        '2.50 tokens per evaluation'
+    """
+    return f"{tokens:.2f} tokens per evaluation"
+
+
 def abbreviated(values: Sequence[float] | NDArray[Any], most: int = 12) -> str:
     """The values, the middle ones left out when there are more than `most`.
 

@@ -11,7 +11,7 @@ from unmask import models
 from unmask.models.generation import start_of
 from unmask.models.text import Codec
 from unmask.sample import Sampler
-from unmask.sample.trace import OPEN, Trace
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
 from unmask.size import Blind
 from unmask.words.schedules import CURVE_SIZES, FREE_SIZES, NamedSchedule, build, check_combs, check_size
 from unmask.words.sentences import visible
@@ -39,16 +39,22 @@ class Run:
     Attributes:
         title: The schedule in words.
         pieces: The text of each position; empty where it is still masked.
-        revealed: The step that revealed each position, from 0; `GIVEN` or `OPEN` otherwise.
+        revealed: The step that revealed each position, from 0; `GIVEN`, `OPEN` or `PADDED` otherwise.
+        beyond: Whether each position is beyond the end of the answer, where nothing counts.
         sizes: Tokens revealed by each step taken.
-        nll: Negative log-probability of what was drawn up to each step, in nats.
+        valid: Tokens that count up to each step: before the end of the answer.
+        scored: The same with the end.
+        nll: Negative log-probability of these, in nats.
         planned: How many steps there will be, where that is known.
     """
 
     title: str
     pieces: tuple[str, ...]
     revealed: tuple[int, ...]
+    beyond: tuple[bool, ...]
     sizes: tuple[int, ...]
+    valid: tuple[int, ...]
+    scored: tuple[int, ...]
     nll: tuple[float, ...]
     planned: int | None
 
@@ -82,7 +88,7 @@ def watch(model: models.Model, text: str, choices: tuple[Side, Side], *, seed: o
         raise error.changed(remedy="") from None
     masked = int((start == model.predictor.mask).sum())
     named = [_built(side, choice, masked, bool(text)) for side, choice in zip(("left", "right"), choices, strict=True)]
-    samplers = [Sampler(model.predictor, each.schedule) for each in named]
+    samplers = [Sampler(model.predictor, each.schedule, stop=model.stop) for each in named]
     states = [sampler.init(start, rng=[seed]) for sampler in samplers]
     titles = [each.title for each in named]
     planned = [
@@ -118,17 +124,19 @@ def _built(side: str, choice: Side, masked: int, prompted: bool) -> NamedSchedul
 
 def _run(words: str, trace: Trace, codec: Codec, planned: int | None) -> Run:
     revealed = trace.revealed[0].tolist()
-    scores = trace.log_probability[0].numpy()
-    when = np.array(revealed)
-    nll = -np.bincount(when[when >= 0], weights=scores[when >= 0], minlength=trace.steps)
+    when, valid, scored = trace.revealed[0].numpy(), trace.valid[0].numpy(), trace.scored[0].numpy()
+    nll = -np.bincount(when[scored], weights=trace.log_probability[0].numpy()[scored], minlength=trace.steps)
     return Run(
         words,
         tuple(
-            "" if step == OPEN else visible(codec.piece(token))
+            "" if step in (OPEN, PADDED) else visible(codec.piece(token))
             for token, step in zip(trace.tokens[0].tolist(), revealed, strict=True)
         ),
         tuple(revealed),
+        tuple((~scored & (when != GIVEN) & (when != OPEN)).tolist()),
         tuple(trace.sizes[0].tolist()),
+        tuple(np.cumsum(np.bincount(when[valid], minlength=trace.steps)).tolist()),
+        tuple(np.cumsum(np.bincount(when[scored], minlength=trace.steps)).tolist()),
         tuple(np.cumsum(nll).tolist()),
         planned,
     )
