@@ -212,31 +212,27 @@ def test_padding_is_a_token_only_where_the_network_hides_it(name):
         assert torch.allclose(again[beside], together[beside], atol=1e-5)
 
 
+class Maskless(torch.nn.Module):
+    """A network that takes no notice of attention masks, or makes a mistake when it is given one."""
+
+    def __init__(self, network, mistake=None):
+        super().__init__()
+        self.inner, self.mistake = network, mistake
+
+    def forward(self, input_ids, attention_mask=None):
+        if attention_mask is not None and self.mistake is not None:
+            raise self.mistake("no masks here")
+        return self.inner(input_ids=input_ids)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_padding_is_known_in_any_precision(dtype):
-    assert head.predictor(random_network("Bert").to(dtype), 4, 1, [0, 4, 2, *range(8)]).pad == 1
-    assert head.predictor(random_network("FNet").float(), 4, 1, [0, 4, 2, *range(8)]).pad is None
-
-
-def test_a_network_that_fails_on_padding_has_none():
-    network = random_network("Bert")
-    probe = [0, 4, 2, *range(8)]
+def test_whether_padding_is_hidden_is_known_in_any_precision(dtype):
+    network, probe = random_network("Bert").to(dtype), [0, 4, 2, *range(8)]
     assert head.hides(network, 1, probe) == 1
     assert head.hides(network, None, probe) is None
-    assert head.hides(network, 1, [1, 4]) is None
-
-    class Blind(torch.nn.Module):
-        def __init__(self, mistake):
-            super().__init__()
-            self.inner, self.mistake = network, mistake
-
-        def forward(self, input_ids, attention_mask=None):
-            if attention_mask is not None and self.mistake is not None:
-                raise self.mistake("no masks here")
-            return self.inner(input_ids=input_ids)
-
+    assert head.hides(network, 1, [1, 4]) is None  # nothing to compare
     for mistake in (None, TypeError, ValueError, RuntimeError):
-        assert head.hides(Blind(mistake).eval(), 1, probe) is None
+        assert head.hides(Maskless(network, mistake).eval(), 1, probe) is None
 
 
 def test_a_loaded_model_says_what_its_padding_is(model, tmp_path):
@@ -382,7 +378,7 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     model = models.load(f"hf:{folder}", trust_remote_code=True)
     assert (tmp_path / "ran").exists()
     assert model.about["family"] == {"llada": "LLaDA", "dream": "Dream"}[kind]
-    assert (model.length, model.predictor.mask) == (20, MASK)
+    assert (model.length, model.predictor.mask, model.predictor.pad) == (20, MASK, None)
     assert isinstance(model.predictor, Shifted) == (kind == "dream")
     inner = model.predictor.predictor if kind == "dream" else model.predictor
     assert isinstance(inner, Suppressed)  # beginnings and the unknown; ends, padding and turns are drawn
