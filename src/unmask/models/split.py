@@ -20,7 +20,6 @@ from unmask._torch import Tensor, torch
 from unmask.predict import Headed, Logits, MaskPredictor
 
 _ROUNDINGS = 4  # how many units of its last digit the largest logit may differ by
-_HIDDEN = 16  # how many times less padding must change when it is hidden than when it is seen: rounding is far less
 _BROKEN = (AttributeError, RuntimeError, TypeError, ValueError, IndexError, KeyError)  # what a network may answer with
 
 
@@ -94,9 +93,10 @@ def hides(network: Any, pad: int | None, probe: Sequence[int]) -> int | None:
         )
     except _BROKEN:
         return None
-    rounding = _ROUNDINGS * torch.finfo(next(network.parameters()).dtype).eps * alone.abs().max()
-    # The depth of a network multiplies its roundings, so what padding does when it is seen is the measure too.
-    return pad if bool((hidden <= rounding) | (hidden * _HIDDEN <= seen)) else None
+    # Rounding grows with the depth of a network, so the measure is what padding does when it is seen: half of the
+    # digits are enough to tell the two apart. Where it does nothing at all, nothing can be told.
+    dtype = next((each.dtype for each in network.parameters() if each.is_floating_point()), torch.float32)
+    return pad if bool((seen > 0) & (hidden <= seen * torch.finfo(dtype).eps ** 0.5)) else None
 
 
 def split(network: Any) -> tuple[torch.nn.Module, torch.nn.Linear] | None:
