@@ -162,16 +162,22 @@ ARCHITECTURES = {
 WHOLE = ("Esm", "MobileBert")  # one adds to the logits, the other uses the weights of the layer by hand
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
-    """The output layer is run apart where that gives the same, and nowhere else."""
+def random_network(name):
+    """A network of an architecture with random weights, large enough that its predictions differ."""
     if not hasattr(transformers, f"{name}Config"):
         pytest.skip(f"this version of transformers has no {name}")
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**{**SMALL, **ARCHITECTURES[name]})
+    config = getattr(transformers, f"{name}Config")(**{**SMALL, **ARCHITECTURES.get(name, {})})
     network = getattr(transformers, f"{name}ForMaskedLM")(config).eval()
     for weights in network.parameters():
         torch.nn.init.normal_(weights, std=0.2)
+    return network
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
+    """The output layer is run apart where that gives the same, and nowhere else."""
+    network = random_network(name)
     found = head.predictor(network, 4, 1, [0, 4, 7, 8, 2])
     assert isinstance(found, Headed) == (name not in WHOLE)
     tokens = torch.randint(5, 40, (2, 6), generator=torch.Generator().manual_seed(1))
@@ -180,6 +186,60 @@ def test_whatever_the_architecture_the_predictor_gives_its_logits(name):
         logits = found(tokens, tokens == 4, torch.tensor([1, 3, 8])).logits()
     expected[:, 4] = -torch.inf
     assert torch.allclose(logits, expected[[1, 3, 8]], atol=1e-4)
+
+
+MIXED = ("ConvBert", "FNet", "MobileBert", "Nystromformer")  # neighbours, or all positions, not by attention alone
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, "FNet", "Nystromformer"])
+def test_padding_is_a_token_only_where_the_network_hides_it(name):
+    """Alone and filled up, each text is told the same; where that cannot be, lengths are kept apart."""
+    found = head.predictor(random_network(name), 4, 1, [0, 4, 2, *range(8)])
+    assert found.pad == (None if name in MIXED else 1)
+    source = torch.Generator().manual_seed(2)
+    rows = [torch.randint(4, 40, (length,), generator=source) for length in (3, 9, 1, 6, 9)]
+    both = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=1)
+    places = torch.nonzero((both != 1).flatten())[:, 0]
+    with torch.no_grad():
+        alone = torch.cat([found(row[None], row[None] == 4).log_probabilities() for row in rows])
+        together = found(both, both == 4, places).log_probabilities()
+        assert torch.allclose(together, alone, atol=1e-5) == (found.pad is not None)
+        changed = both.clone()
+        changed[1, 5:] = 30
+        again = found(changed, changed == 4, places).log_probabilities()
+    beside = places // 9 != 1
+    if found.pad is not None:
+        assert torch.allclose(again[beside], together[beside], atol=1e-5)
+
+
+class Maskless(torch.nn.Module):
+    """A network that takes no notice of attention masks, or makes a mistake when it is given one."""
+
+    def __init__(self, network, mistake=None):
+        super().__init__()
+        self.inner, self.mistake = network, mistake
+
+    def forward(self, input_ids, attention_mask=None):
+        if attention_mask is not None and self.mistake is not None:
+            raise self.mistake("no masks here")
+        return self.inner(input_ids=input_ids)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_whether_padding_is_hidden_is_known_in_any_precision(dtype):
+    network, probe = random_network("Bert").to(dtype), [0, 4, 2, *range(8)]
+    assert head.hides(network, 1, probe) == 1
+    assert head.hides(network, None, probe) is None
+    assert head.hides(network, 1, [1, 4]) is None  # nothing to compare
+    for mistake in (None, TypeError, ValueError, RuntimeError):
+        assert head.hides(Maskless(network, mistake).eval(), 1, probe) is None
+
+
+def test_a_loaded_model_says_what_its_padding_is(model, tmp_path):
+    assert model.predictor.pad == PAD
+    tiny.bert(tmp_path)
+    tiny.tokenizer(tmp_path, pad_token=None)
+    assert models.load(f"hf:{tmp_path}").predictor.pad is None
 
 
 # Texts and prompts
@@ -318,7 +378,7 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     model = models.load(f"hf:{folder}", trust_remote_code=True)
     assert (tmp_path / "ran").exists()
     assert model.about["family"] == {"llada": "LLaDA", "dream": "Dream"}[kind]
-    assert (model.length, model.predictor.mask) == (20, MASK)
+    assert (model.length, model.predictor.mask, model.predictor.pad) == (20, MASK, None)
     assert isinstance(model.predictor, Shifted) == (kind == "dream")
     inner = model.predictor.predictor if kind == "dream" else model.predictor
     assert isinstance(inner, Suppressed)  # beginnings and the unknown; ends, padding and turns are drawn

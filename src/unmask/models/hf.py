@@ -144,7 +144,7 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     if family.shifted:
         predictor = Shifted(predictor)
     if before or after:
-        predictor = Framed(predictor, before, after, pad)
+        predictor = Framed(predictor, before, after)
     codec = Pretrained(tokenizer, predictor.vocab, mask, tokenizer.eos_token_id if family.ended else None, before)
     length = _context(network, tokenizer) - len(before) - len(after)
     about = {"family": family.name, "architecture": type(network).__name__}

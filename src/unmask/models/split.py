@@ -5,6 +5,10 @@ needed at the masked positions alone. Whatever the architecture, `get_output_emb
 copy of the network with the identity in its place gives hidden states; the weights are shared. Some architectures do
 more after that layer, or never call it: so both ways are run once on a few tokens, and unless they agree the network
 is used whole.
+
+Whether sequences may be filled up is found out likewise. Most architectures hide padding from attention if they are
+told where it is; some have no attention, or mix neighbours by other means too. So a few tokens are run alone and filled
+up beside longer ones, and unless they are told the same, sequences of different lengths are kept apart.
 """
 
 import copy
@@ -16,6 +20,7 @@ from unmask._torch import Tensor, torch
 from unmask.predict import Headed, Logits, MaskPredictor
 
 _ROUNDINGS = 4  # how many units of its last digit the largest logit may differ by
+_BROKEN = (AttributeError, RuntimeError, TypeError, ValueError, IndexError, KeyError)  # what a network may answer with
 
 
 @final
@@ -60,8 +65,38 @@ def predictor(network: Any, mask: int, pad: int | None, probe: Sequence[int]) ->
     if parts is not None:
         body, head = Call(parts[0], pad), parts[1]
         if _agree(body, head, tokens, logits):
-            return Headed(body, head, vocab, mask)
-    return Logits(whole, vocab, mask)
+            return Headed(body, head, vocab, mask, pad=hides(network, pad, probe))
+    return Logits(whole, vocab, mask, pad=hides(network, pad, probe))
+
+
+@torch.no_grad()
+def hides(network: Any, pad: int | None, probe: Sequence[int]) -> int | None:
+    """The token id of padding if the network hides it from all that is told; `None` if it does not, or there is none.
+
+    Arguments:
+        network: Takes `input_ids` and `attention_mask`, and gives an object with `.logits`.
+        pad: Token id of padding, if there is any.
+        probe: A few token ids: their first half is run alone, and filled up beside all of them.
+    """
+    longer = [token for token in probe if token != pad]
+    shorter = longer[: (len(longer) + 1) // 2]
+    if pad is None or len(longer) == len(shorter):
+        return None
+    device = next(network.parameters()).device
+    tokens = torch.tensor([shorter + [pad] * (len(longer) - len(shorter)), longer], device=device)
+    present = (tokens != pad).long()
+    try:
+        alone = network(input_ids=tokens[:1, : len(shorter)]).logits[0].float()
+        hidden, seen = (
+            (network(input_ids=tokens, attention_mask=where).logits[0, : len(shorter)].float() - alone).abs().max()
+            for where in (present, torch.ones_like(present))
+        )
+    except _BROKEN:
+        return None
+    # Rounding grows with the depth of a network, so the measure is what padding does when it is seen: half of the
+    # digits are enough to tell the two apart. Where it does nothing at all, nothing can be told.
+    dtype = next((each.dtype for each in network.parameters() if each.is_floating_point()), torch.float32)
+    return pad if bool((seen > 0) & (hidden <= seen * torch.finfo(dtype).eps ** 0.5)) else None
 
 
 def split(network: Any) -> tuple[torch.nn.Module, torch.nn.Linear] | None:
@@ -87,7 +122,7 @@ def _replaced(module: torch.nn.Module, path: list[str], part: torch.nn.Module) -
 def _agree(body: Call, head: torch.nn.Linear, tokens: Tensor, logits: Tensor) -> bool:
     try:
         found = head(body(tokens))
-    except (AttributeError, RuntimeError, TypeError, IndexError, KeyError):
+    except _BROKEN:
         return False  # the layer is not simply called: its weights are used by hand, say
     if found.shape != logits.shape:
         return False

@@ -1,7 +1,7 @@
 """A small bidirectional transformer: enough of a model to have something real to schedule.
 
 Rotary positions, RMSNorm, SwiGLU, torch's scaled-dot-product attention; no dropout, no biases. Token ids are `0 …
-vocab−1` and the mask is `vocab`.
+vocab−1`, the mask is `vocab`, and `vocab+1` fills up sequences that are shorter than others of their batch.
 
 A sampler's step needs predictions at few positions, so the depth is split. The first layers mix all positions with one
 another and end in a memory: keys and values of every position. The readers after them let each position read that
@@ -15,13 +15,14 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from unmask import _check as check
 from unmask._atomic import replacing
 from unmask._files import check_file
 from unmask._memory import check_memory
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, plain, torch
+from unmask.models._attention import Memory, Rows, angles, attend, rotate
 from unmask.predict import MaskPredictor
 from unmask.predict.base import Prediction
 
@@ -105,51 +106,10 @@ class Layer(torch.nn.Module):
         self.out = torch.nn.Linear(config.width, config.width, bias=False)
         self.feed = Feed(config.width, config.hidden)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, present: Tensor | None) -> Tensor:
         query, key, value = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
-        query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
-        return self.feed(x + self.out(_attend(query, key, value)))
-
-
-@final
-class Memory(NamedTuple):
-    """What the layers make of a batch: states `(batch, length, width)`, keys and values `(batch, length, heads, …)`."""
-
-    states: Tensor
-    keys: Tensor
-    values: Tensor
-
-    def expand(self, batch: int) -> "Memory":
-        return Memory(*(part.expand(batch, *part.shape[1:]) for part in self))
-
-
-@final
-class Rows(NamedTuple):
-    """Positions at which a batch is read: flat indices, and where each stands in a table `(batch, breadth)`.
-
-    Everything but attention treats a row by itself. Attention needs the rows of a sequence side by side, in a table
-    with a line for each sequence.
-    """
-
-    flat: Tensor
-    place: Tensor
-    breadth: int
-
-    @staticmethod
-    def at_home(flat: Tensor, length: int) -> "Rows":
-        """Rows that keep their positions in the table, which then has room for all: nothing is counted."""
-        return Rows(flat, flat, length)
-
-    @staticmethod
-    def packed(flat: Tensor, batch: int, length: int) -> "Rows":
-        """Rows moved to the left, in a table just broad enough for the sequence that has most."""
-        sequence = flat // length
-        count = torch.bincount(sequence, minlength=batch)
-        breadth = int(count.max()) if batch else 0
-        grouped = torch.argsort(sequence, stable=True)
-        place = torch.empty_like(flat)
-        place[grouped] = torch.arange(len(flat)) - (count.cumsum(0) - count)[sequence[grouped]]
-        return Rows(flat, sequence * breadth + place, breadth)
+        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+        return self.feed(x + self.out(attend(query, key, value, present)))
 
 
 @final
@@ -164,11 +124,13 @@ class Reader(torch.nn.Module):
         self.out = torch.nn.Linear(config.width, config.width, bias=False)
         self.feed = Feed(config.width, config.reader_hidden)
 
-    def forward(self, x: Tensor, memory: Memory, rows: Rows, cos: Tensor, sin: Tensor) -> Tensor:
-        query = _rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
+    def forward(
+        self, x: Tensor, memory: Memory, rows: Rows, cos: Tensor, sin: Tensor, present: Tensor | None
+    ) -> Tensor:
+        query = rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
         batch = memory.keys.shape[0]
         table = query.new_zeros((batch * rows.breadth, *query.shape[1:])).index_copy(0, rows.place, query)
-        mixed = _attend(table.view(batch, rows.breadth, *query.shape[1:]), memory.keys, memory.values)
+        mixed = attend(table.view(batch, rows.breadth, *query.shape[1:]), memory.keys, memory.values, present)
         return self.feed(x + self.out(mixed.flatten(0, 1)[rows.place]))
 
 
@@ -186,7 +148,7 @@ class Transformer(torch.nn.Module):
         self.readers = torch.nn.ModuleList(Reader(config) for _ in range(config.readers))
         self.norm = torch.nn.RMSNorm(config.width)
         self.head = torch.nn.Linear(config.width, config.vocab, bias=False)
-        cos, sin = _angles(config)
+        cos, sin = angles(config.length, config.width // config.heads)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
         depth = config.layers + config.readers
@@ -202,24 +164,30 @@ class Transformer(torch.nn.Module):
             return self(tokens, torch.arange(tokens.numel(), device=tokens.device)).unflatten(0, tokens.shape)
         return self.head(self.read(self.memory(tokens), Rows.at_home(rows, tokens.shape[1])))
 
-    def memory(self, tokens: Tensor) -> Memory:
-        """What all positions together make of the tokens."""
+    def memory(self, tokens: Tensor, present: Tensor | None = None) -> Memory:
+        """What all positions together make of the tokens.
+
+        Arguments:
+            tokens: Token ids, shape `(batch, length)`.
+            present: Booleans of the same shape, false at padding, which no position sees; by default there is none.
+        """
         length = tokens.shape[1]
         if length > self.config.length:
             raise check.InputError("tokens", f"have at most {self.config.length} positions", found=f"{length}")
-        x = self.embed(tokens)
+        # Padding has no row of its own: any serves, as nothing sees it.
+        x = self.embed(tokens if present is None else tokens.where(present, 0))
         cos, sin = self._turns(torch.arange(length, device=tokens.device), x)
         for layer in self.layers:
-            x = layer(x, cos, sin)
+            x = layer(x, cos, sin, present)
         key, value = self.keys_values(self.kept(x)).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
-        return Memory(x, _rotate(key, cos, sin), value)
+        return Memory(x, rotate(key, cos, sin), value)
 
-    def read(self, memory: Memory, rows: Rows) -> Tensor:
-        """Hidden states of the rows, shape `(rows, width)`."""
+    def read(self, memory: Memory, rows: Rows, present: Tensor | None = None) -> Tensor:
+        """Hidden states of the rows, shape `(rows, width)`; `present` as for the memory."""
         x = memory.states.flatten(0, 1)[rows.flat]
         cos, sin = self._turns(rows.flat % memory.states.shape[1], x)
         for reader in self.readers:
-            x = reader(x, memory, rows, cos, sin)
+            x = reader(x, memory, rows, cos, sin, present)
         return self.norm(x)
 
     def predictor(self) -> "Reading":
@@ -235,7 +203,12 @@ class Transformer(torch.nn.Module):
 @final
 @dataclass(frozen=True, eq=False)
 class Reading(MaskPredictor):
-    """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted."""
+    """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted.
+
+    Where sequences are filled up with `pad`, a GPU runs them as one batch with a mask in its attention. A masked sum is
+    rounded otherwise than a shorter one, so a CPU runs the sequences of one length at a time, as if they were alone: to
+    the last bit they are told what a batch of them without padding is told.
+    """
 
     model: Transformer
 
@@ -247,14 +220,51 @@ class Reading(MaskPredictor):
     def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.model.config.vocab
 
+    @property
+    def pad(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab + 1
+
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         index = torch.arange(tokens.numel(), device=tokens.device) if rows is None else rows
         if tokens.is_cuda:
+            present = tokens != self.pad if self._padded(tokens) else None
             # To count the rows of a sequence would be to wait for the GPU.
-            hidden = self.model.read(self.model.memory(tokens), Rows.at_home(index, tokens.shape[1]))
+            places = Rows.at_home(index, tokens.shape[1])
+            hidden = self.model.read(self.model.memory(tokens, present), places, present)
         else:
-            hidden = self.model.read(self._memory(tokens), Rows.packed(index, *tokens.shape))
+            hidden = (self._by_length if self._padded(tokens) else self._hidden)(tokens, index)
         return Prediction((hidden,), self.model.head, self.vocab)
+
+    def _padded(self, tokens: Tensor) -> bool:
+        """Whether there is padding: it stands at the end of a sequence, so one token of each says it.
+
+        A GPU is waited for, once in a call: without padding attention is faster than with a mask that hides nothing.
+        While its work is recorded nothing can be seen, and the recording must serve either way.
+        """
+        if tokens.is_cuda and torch.cuda.is_current_stream_capturing():
+            return True
+        return bool((tokens[:, -1:] == self.pad).any())
+
+    def _by_length(self, tokens: Tensor, index: Tensor) -> Tensor:
+        """Hidden states of the rows, by sequences of one length at a time; zeros for rows of padding."""
+        present = tokens != self.pad
+        lengths = present.sum(dim=1)
+        if not torch.equal(present, torch.arange(tokens.shape[1]) < lengths[:, None]):
+            raise check.InputError("tokens", "have padding after the end of a sequence alone")
+        sequence, place = index // tokens.shape[1], index % tokens.shape[1]
+        wanted = torch.where(place < lengths[sequence], lengths[sequence], 0)
+        where: list[Tensor] = []
+        parts: list[Tensor] = []
+        for length in sorted(set(plain(wanted)) - {0}):
+            some, members = torch.nonzero(wanted == length)[:, 0], lengths == length
+            number = members.cumsum(0) - 1  # of each sequence among those of its length
+            where.append(some)
+            parts.append(self._hidden(tokens[members, :length], number[sequence[some]] * length + place[some]))
+        hidden = self.model.head.weight.new_zeros((len(index), self.model.config.width))
+        return hidden.index_copy(0, torch.cat(where), torch.cat(parts)) if parts else hidden
+
+    def _hidden(self, tokens: Tensor, index: Tensor) -> Tensor:
+        return self.model.read(self._memory(tokens), Rows.packed(index, *tokens.shape))
 
     def _memory(self, tokens: Tensor) -> Memory:
         """The memory of a batch, a few sequences at a time; of one, if all are equal, as they are at the first step."""
@@ -262,24 +272,6 @@ class Reading(MaskPredictor):
             return self.model.memory(tokens[:1]).expand(len(tokens))
         few = torch.split(tokens, max(1, _TOKENS // tokens.shape[1]))
         return Memory(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
-
-
-def _angles(config: Config) -> tuple[Tensor, Tensor]:
-    half = config.width // config.heads // 2
-    rate = 10_000.0 ** (-torch.arange(half) / half)
-    angle = torch.outer(torch.arange(config.length), rate)
-    return torch.cos(angle), torch.sin(angle)
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Attention over `(batch, length, heads, …)`, heads joined again."""
-    query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    return torch.nn.functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 
 
 def save(model: Transformer, path: str | os.PathLike[str], *, about: dict[str, Any], half: bool = True) -> None:

@@ -50,16 +50,19 @@ class Logits(MaskPredictor):
         mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
         whole: True if the model must be given all sequences at every call, because it keeps something for each of
             them (an attention mask, say).
+        pad: Token id that may fill up sequences at their end, if the model hides it from all other positions: then
+            sequences of different lengths share a batch. By default there is none.
     """
 
     model: Callable[[Tensor], Any]
     vocab: int
     mask: int
     whole: bool = False
+    pad: int | None = None
 
     def __post_init__(self):
         check.function("model", self.model, "map token ids to logits")
-        _check_ids(self.vocab, self.mask, self.whole)
+        _check_ids(self.vocab, self.mask, self.whole, self.pad)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
@@ -90,6 +93,8 @@ class Headed(MaskPredictor):
         mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
         whole: True if the model must be given all sequences at every call, because it keeps something for each of
             them (an attention mask, say).
+        pad: Token id that may fill up sequences at their end, if the model hides it from all other positions: then
+            sequences of different lengths share a batch. By default there is none.
     """
 
     body: Callable[[Tensor], Tensor]
@@ -97,11 +102,12 @@ class Headed(MaskPredictor):
     vocab: int
     mask: int
     whole: bool = False
+    pad: int | None = None
 
     def __post_init__(self):
         check.function("body", self.body, "map token ids to hidden states")
         check.function("head", self.head, "map hidden states to logits")
-        _check_ids(self.vocab, self.mask, self.whole)
+        _check_ids(self.vocab, self.mask, self.whole, self.pad)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
@@ -138,7 +144,9 @@ def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:
         raise check.InputError(name, f"give logits of shape {shape}", found=found)
 
 
-def _check_ids(vocab: int, mask: int, whole: object) -> None:
+def _check_ids(vocab: int, mask: int, whole: object, pad: int | None) -> None:
     check.integer("vocab", vocab, least=1, most=check.EXACT)
     check.integer("mask", mask, least=0, most=check.EXACT)
     check.instance("whole", whole, bool, "be True or False")
+    if pad is not None and check.integer("pad", pad, least=0, most=check.EXACT) == mask:
+        raise check.InputError("pad", "be another token than the {mask}", found=f"{pad}")

@@ -112,21 +112,23 @@ class Framed(Wrapper):
         predictor: The model.
         before: The tokens before a sequence.
         after: The tokens after it.
-        pad: A token id that fills up sequences at their end: the tokens `after` then stand before it. By default there
-            is none.
+        pad: A token id that fills up sequences at their end: the tokens `after` then stand before it. By default the
+            predictor's own, if it has one.
     """
 
     predictor: MaskPredictor
     before: Sequence[int]
     after: Sequence[int]
-    pad: int | None = None
+    pad: int | None = None  # pyright: ignore[reportIncompatibleMethodOverride] - a property of others, a field here
 
     def __post_init__(self):
         super().__post_init__()
         for name, tokens in (("before", self.before), ("after", self.after)):
             for token in check.listed(name, tokens, "be a list of token ids"):
                 check.integer(name, token, least=0, most=self.vocab - 1)
-        if self.pad is not None:
+        if self.pad is None:
+            object.__setattr__(self, "pad", self.predictor.pad)
+        else:
             check.integer("pad", self.pad, least=0, most=check.EXACT)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
@@ -193,6 +195,8 @@ class Guided(Wrapper):
         if self.scale == 0:
             return given
         hidden = masked | self.prompt.to(masked.device)
+        if self.pad is not None:
+            hidden &= tokens != self.pad  # a prompt may reach beyond the end of a sequence, where nothing is to be seen
         free = self.predictor(tokens.masked_fill(hidden, self.mask), hidden, rows)
         split, scale = len(given.parts), self.scale
 
