@@ -24,7 +24,7 @@ from unmask.calibrate.losses import Curved, Losses, Tabled, kind_of, losses_of
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.order import BlindOrder, Comb
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, predicting
 from unmask.sample import booleans
 
 
@@ -229,7 +229,7 @@ class _Measured:
     length: int
     by_rank: bool
 
-    @torch.no_grad()
+    @predicting
     def __call__(self, shard: tuple[int, Tensor, Tensor], report: Report) -> _Part:
         visible, tokens, rank = shard
         masked = rank >= visible

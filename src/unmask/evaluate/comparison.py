@@ -91,7 +91,7 @@ def compare(
     Arguments:
         predictor: The model.
         schedules: The schedules.
-        tokens: Texts, shape `(count, length)`, on the device of the model.
+        tokens: Texts, shape `(count, length)`.
         rng: A seed, or a generator that gives one: sizes, orders and the reference come from it.
         reference: Whether to measure one by one in random order too, from a few evaluations of each text.
         batch: Texts at once.

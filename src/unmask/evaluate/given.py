@@ -6,7 +6,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, device_of
 from unmask.sample import seeds_of
 
 NOT_NUMBERS = "The model gives losses that are not numbers; nothing can be measured with it"
@@ -14,7 +14,7 @@ Randomness = int | np.random.Generator | torch.Generator
 
 
 def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Tensor:
-    """The texts as token ids of shape `(count, length)`, int64.
+    """The texts as token ids of shape `(count, length)`, int64, where the predictor's weights are.
 
     Raises:
         InputError: if they are no tensor of token ids that the predictor has, or fewer than `least`.
@@ -29,7 +29,7 @@ def texts_of(tokens: Tensor, predictor: MaskPredictor, *, least: int = 1) -> Ten
     check_ids(tokens, least=least)
     if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < predictor.vocab:
         raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")
-    return tokens.to(torch.int64)
+    return tokens.to(device=device_of(predictor), dtype=torch.int64)
 
 
 def check_ids(tokens: Tensor, *, least: int = 1) -> None:

@@ -19,7 +19,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
-from unmask.predict import MaskPredictor, Watched
+from unmask.predict import MaskPredictor, Watched, predicting
 
 
 def random_order(
@@ -84,7 +84,7 @@ class _Levels:
     predictor: MaskPredictor
     widths: tuple[int, ...]
 
-    @torch.no_grad()
+    @predicting
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor], report: Report) -> Tensor:
         tokens, levels, rank = shard
         predictor = Watched(self.predictor, report)

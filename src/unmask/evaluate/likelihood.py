@@ -91,7 +91,7 @@ def replay(
     Arguments:
         predictor: The model.
         schedule: Any schedule of the library.
-        tokens: Texts, shape `(count, length)`, on the device of the model.
+        tokens: Texts, shape `(count, length)`.
         rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
             schedules on common randomness.
         masked: Positions to score, of the same shape; all by default. The others are given.

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._memory import exhausted
+from unmask._torch import Tensor, at_hand, torch
 from unmask.distribution.base import Distribution
 from unmask.predict.base import MaskPredictor, Prediction, called, without
 
@@ -50,20 +51,23 @@ class Logits(MaskPredictor):
         mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
         whole: True if the model must be given all sequences at every call, because it keeps something for each of
             them (an attention mask, say).
+        length: Longest sequence that the model takes, if it has one: a longer one is refused. Where it is not said,
+            a model that fails at a sequence is tried with shorter ones, to say whether that is why.
     """
 
     model: Callable[[Tensor], Any]
     vocab: int
     mask: int
     whole: bool = False
+    length: int | None = None
 
     def __post_init__(self):
         check.function("model", self.model, "map token ids to logits")
-        _check_ids(self.vocab, self.mask, self.whole)
+        _check_ids(self.vocab, self.mask, self.whole, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        answer = self.model(tokens)
+        answer = _answer(self.model, tokens, self.length)
         logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
             raise check.InputError("model", "give logits, or an object with them", found=f"{type(answer).__name__}")
@@ -90,6 +94,8 @@ class Headed(MaskPredictor):
         mask: Token id that stands at masked positions; if it is below `vocab`, it is never drawn.
         whole: True if the model must be given all sequences at every call, because it keeps something for each of
             them (an attention mask, say).
+        length: Longest sequence that the model takes, if it has one: a longer one is refused. Where it is not said,
+            a model that fails at a sequence is tried with shorter ones, to say whether that is why.
     """
 
     body: Callable[[Tensor], Tensor]
@@ -97,15 +103,16 @@ class Headed(MaskPredictor):
     vocab: int
     mask: int
     whole: bool = False
+    length: int | None = None
 
     def __post_init__(self):
         check.function("body", self.body, "map token ids to hidden states")
         check.function("head", self.head, "map hidden states to logits")
-        _check_ids(self.vocab, self.mask, self.whole)
+        _check_ids(self.vocab, self.mask, self.whole, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        hidden = self.body(tokens)
+        hidden = _answer(self.body, tokens, self.length)
         _check_tensor("body", "give hidden states", hidden)
         if hidden.ndim < 3 or hidden.shape[:2] != tokens.shape:
             batch, length = tokens.shape
@@ -138,7 +145,47 @@ def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:
         raise check.InputError(name, f"give logits of shape {shape}", found=found)
 
 
-def _check_ids(vocab: int, mask: int, whole: object) -> None:
+def _check_ids(vocab: int, mask: int, whole: object, length: int | None) -> None:
     check.integer("vocab", vocab, least=1, most=check.EXACT)
     check.integer("mask", mask, least=0, most=check.EXACT)
     check.instance("whole", whole, bool, "be True or False")
+    if length is not None:
+        check.integer("length", length, least=1)
+
+
+def _answer(model: Callable[[Tensor], Any], tokens: Tensor, length: int | None) -> Any:
+    """What the model says of the tokens, if there are not too many of them for it."""
+    if length is not None and tokens.shape[1] > length:
+        raise _too_long(length, tokens.shape[1])
+    try:
+        return model(tokens)
+    except (IndexError, RuntimeError) as error:
+        longest = None if exhausted(error) or not at_hand(tokens) else _longest(model, tokens[:1])
+        if longest is None:
+            raise
+        raise _too_long(longest, tokens.shape[1]) from error
+
+
+def _too_long(longest: int, length: int) -> check.InputError:
+    return check.InputError("tokens", f"have at most the {longest} positions that the model takes", found=f"{length}")
+
+
+def _longest(model: Callable[[Tensor], Any], tokens: Tensor) -> int | None:
+    """How much of a sequence the model takes; None if it takes all of it, or nothing: its length is not to blame."""
+    if not _takes(model, tokens[:, :1]) or _takes(model, tokens):
+        return None
+    least, most = 1, tokens.shape[1]
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if _takes(model, tokens[:, :middle]) else (least, middle)
+    return least
+
+
+def _takes(model: Callable[[Tensor], Any], tokens: Tensor) -> bool:
+    try:
+        answer = model(tokens)
+    except (IndexError, RuntimeError):
+        return False
+    found = getattr(answer, "logits", answer)
+    # One token can be stretched to the length of a table of positions, without any complaint.
+    return isinstance(found, Tensor) and found.shape[:2] == tokens.shape
