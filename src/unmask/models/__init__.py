@@ -55,9 +55,9 @@ def load(
         bare = str(name).removeprefix(hf.PREFIX)
         return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
     if trust_remote_code or allow_pickle:
-        raise check.InputError(
-            "", "Only a model of Hugging Face has code or pickle files", remedy=f"Write 'hf:{name}', or do not allow."
-        )
+        named = str(name).startswith(python.PREFIX)
+        remedy = "The code of this one runs as it is." if named else f"Write 'hf:{name}', or do not allow."
+        raise check.InputError("", "Only a model of Hugging Face has code or pickle files", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)
     if str(name) == BUILTIN:

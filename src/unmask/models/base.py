@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, cast, final
 from weakref import WeakKeyDictionary
 
 from unmask import _check as check
@@ -76,9 +76,10 @@ def fingerprint(model: torch.nn.Module) -> str:
 
 def _unregistered(model: torch.nn.Module) -> dict[str, Any]:
     """Tensors and plain values that the parts of a model hold as attributes."""
+    parts = cast("dict[str, torch.nn.Module]", dict(model.named_modules()))  # torch leaves open of what
     return {
         f"{path}.{name}={'' if isinstance(value, torch.Tensor) else value}": value
-        for path, part in model.named_modules()
+        for path, part in parts.items()
         for name, value in vars(part).items()
         if name != "training" and isinstance(value, torch.Tensor | bool | int | float | str)
     }

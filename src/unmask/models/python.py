@@ -24,17 +24,19 @@ from types import ModuleType
 from typing import Any, final
 
 from unmask import _check as check
+from unmask._files import check_file
 from unmask._memory import exhausted
 from unmask._torch import Tensor, torch
 from unmask.engine.base import BROUGHT
 from unmask.models.base import Model
 from unmask.models.text import Alphabet, Codec, Tokenizer
 from unmask.models.tokenizer import Pretrained
-from unmask.predict import Logits, MaskPredictor, Prediction, Suppressed, Wrapper, evaluating
+from unmask.predict import Logits, MaskPredictor, Prediction, Suppressed, Wrapper, device_of, evaluating
 
 PREFIX = "py:"
 _FORM = "name a function as py:FILE.py:FUNCTION or py:package.module:function"
 _FEW = 16  # tokens of a sequence on which a network is tried
+_BESIDE: dict[str, Path] = {}  # modules that were imported from beside a file, and its folder
 
 
 @final
@@ -70,16 +72,16 @@ class Bare:
         vocab = check.integer("vocab", self.vocab, least=1, most=check.EXACT)
         mask = check.integer("mask", self.mask, least=0, most=check.EXACT)
         length = check.integer("length", self.length, least=1, most=check.LONGEST)
-        codec, exact = _codec(self.tokenizer, vocab, mask)
+        codec, count, exact = _codec(self.tokenizer, vocab, mask)
         # The mask is no token of a text: either may count it, if it comes last.
-        ours, theirs = vocab - (mask == vocab - 1), codec.vocab - (mask == codec.vocab - 1)
+        ours, theirs = vocab - (mask == vocab - 1), count - (mask == count - 1)
         if theirs > ours or (exact and theirs != ours):
-            raise check.InputError(
-                "vocab", f"be the number of tokens of the tokenizer, {theirs}, the mask left out", found=f"{ours}"
-            )
+            least = "" if exact else "at least "
+            must = f"be {least}the number of tokens of the tokenizer, {theirs} without the mask"
+            raise check.InputError("vocab", must, found=f"{ours}")
         predictor: MaskPredictor = Logits(self.module, vocab, mask, length=length)
         _try(self.module, predictor, length)
-        if unused := [token for token in range(theirs, vocab) if token != mask]:
+        if unused := [token for token in range(count, vocab) if token != mask]:
             predictor = Suppressed(predictor, unused)
         about = {"architecture": type(self.module).__name__}
         return Model(name, self.module, predictor, codec, length, about)
@@ -98,12 +100,12 @@ def load(name: str, *, device: str | torch.device = "cpu") -> Model:
     where, colon, function = name.rpartition(":")
     if not colon or not where or not function.isidentifier():
         raise check.InputError("model", _FORM, found=check.shown(PREFIX + name))
-    file = where.endswith(".py") or os.sep in where
-    if not file and not all(part.isidentifier() for part in where.split(".")):
+    path = Path(os.path.expanduser(where)) if where.endswith(".py") or os.sep in where else None
+    if path is None and not all(part.isidentifier() for part in where.split(".")):
         raise check.InputError("model", _FORM, found=check.shown(PREFIX + name))
     place = torch.device(device)
-    with _beside(Path(where).expanduser().absolute().parent if file else Path.cwd()), redirect_stdout(sys.stderr):
-        made = _made(_of_file(Path(where).expanduser()) if file else _of_name(where), where, function, place)
+    with _importable(path), redirect_stdout(sys.stderr):
+        made = _made(_of_name(where) if path is None else _of_file(path), where, function, place)
         if not isinstance(made, Model | Bare):
             raise check.InputError(
                 "model",
@@ -138,28 +140,24 @@ class _Own(Wrapper):
     predictor: MaskPredictor
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        batch, length = tokens.shape
+        batch, length = tokens.shape[0], tokens.shape[-1]
         with _said("model", f"predict {batch} sequence{'' if batch == 1 else 's'} of {length} tokens"):
             return self.predictor(tokens, masked, rows)
 
 
-def _codec(tokenizer: object, vocab: int, mask: int) -> tuple[Codec, bool]:
-    """The tokenizer as a codec, and whether its tokens are all that the model has."""
-    if isinstance(tokenizer, Codec):
-        return tokenizer, True
+def _codec(tokenizer: Any, vocab: int, mask: int) -> tuple[Codec, int, bool]:
+    """The tokenizer as a codec, the number of its tokens, and whether a model of it can have no others."""
     if isinstance(tokenizer, str):
         with check.renamed("characters", "tokenizer"):
-            return Alphabet(tokenizer), True
+            tokenizer = Alphabet(tokenizer)
+    if isinstance(tokenizer, Codec):
+        return tokenizer, tokenizer.vocab, True
+    # Known by where their classes come from: neither library need be there.
     kinds = {kind.__module__.split(".")[0] for kind in type(tokenizer).__mro__}
     if "transformers" in kinds and hasattr(tokenizer, "all_special_ids"):
-        if len(tokenizer) - (mask == len(tokenizer) - 1) > vocab:  # pyright: ignore[reportArgumentType]
-            found = f"{len(tokenizer)}"  # pyright: ignore[reportArgumentType]
-            raise check.InputError("tokenizer", f"have at most the {vocab} tokens of the model", found=found)
-        special: Any = tokenizer
-        codec = Pretrained(special, vocab, mask, None)
-        return (codec, False)
+        return Pretrained(tokenizer, vocab, mask), len(tokenizer), False
     if "tokenizers" in kinds and hasattr(tokenizer, "get_vocab_size"):
-        return Tokenizer(tokenizer), False
+        return Tokenizer(tokenizer), int(tokenizer.get_vocab_size()), False
     raise check.InputError(
         "tokenizer",
         "be an alphabet, a Codec, a tokenizers.Tokenizer or a tokenizer of transformers",
@@ -170,7 +168,7 @@ def _codec(tokenizer: object, vocab: int, mask: int) -> tuple[Codec, bool]:
 @torch.no_grad()
 def _try(module: torch.nn.Module, predictor: MaskPredictor, length: int) -> None:
     """Refuse a network that cannot be called, before anything is done with it."""
-    device = next((value.device for value in (*module.parameters(), *module.buffers())), None)
+    device = device_of(module)
     few = min(length, _FEW)
     with evaluating(predictor):
         # Some take sequences of one length alone.
@@ -179,7 +177,7 @@ def _try(module: torch.nn.Module, predictor: MaskPredictor, length: int) -> None
         tokens = torch.zeros((1, few), dtype=torch.int64, device=device)
         with _said("module", "map token ids to logits"):
             predictor(tokens, torch.zeros_like(tokens, dtype=torch.bool)).logits()
-        with _said("mask", "be a token id that the module takes", found=f"{predictor.mask}"):
+        with _said("mask", "be a token id that the module takes", subject="the module", found=f"{predictor.mask}"):
             predictor(torch.full_like(tokens, predictor.mask), torch.ones_like(tokens, dtype=torch.bool)).logits()
 
 
@@ -199,7 +197,9 @@ def _made(module: ModuleType, where: str, function: str, device: torch.device) -
         detail = f"and {check.shown(where)} has no {check.shown(function)}"
         raise check.InputError("model", "name a function that is there", detail=detail, remedy=hint)
     maker: Any = getattr(module, function)
-    check.function("model", maker, f"name a function, which {check.shown(function)} in {check.shown(where)} must be")
+    if not callable(maker):
+        detail = f"which {check.shown(function)} of {check.shown(where)} is not"
+        raise check.InputError("model", "name a function", detail=detail)
     told = {"device": device} if _takes_device(maker, function) else {}
     with _said("model", "name a function that makes a model", subject=check.shown(function)):
         return maker(**told)
@@ -225,9 +225,7 @@ def _takes_device(maker: Callable[..., object], function: str) -> bool:
 
 def _of_file(path: Path) -> ModuleType:
     """The module that a file holds, run anew."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise check.InputError("model", "name a file of Python", detail=f"and '{path}' {what}")
+    check_file(path, "model")
     # Under a name that nothing else has: a file may be called as a library is.
     name = "unmask_py_" + "".join(letter if letter.isalnum() else "_" for letter in path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
@@ -255,12 +253,13 @@ def _of_name(name: str) -> ModuleType:
 
 
 @contextmanager
-def _beside(folder: Path) -> Generator[None]:
-    """Let modules in a folder be imported, anew, and let them travel with the model.
+def _importable(path: Path | None) -> Generator[None]:
+    """Let modules beside a file be imported, or those of the current folder; they travel with the model.
 
-    What was imported from another model's folder is forgotten: its modules may have the same names.
+    What was imported from beside another file is forgotten: modules there may have the same names.
     """
-    for name in [name for name in BROUGHT if not name.startswith("unmask_py_")]:
+    folder = Path.cwd() if path is None else Path(os.path.abspath(path)).parent
+    for name in [name for name, other in _BESIDE.items() if path is not None and other != folder]:
         _forget(name)
     place, before = str(folder), set(sys.modules)
     sys.path.insert(0, place)
@@ -271,18 +270,27 @@ def _beside(folder: Path) -> Generator[None]:
         if place in sys.path:
             sys.path.remove(place)
         for name in set(sys.modules) - before:
-            origin = getattr(sys.modules[name], "__file__", None)
-            if origin is not None and "site-packages" not in origin and Path(origin).is_relative_to(folder):
+            if _lies_in(folder, name):
                 BROUGHT.add(name)
+                if path is not None:
+                    _BESIDE[name] = folder
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """Whether a module was found because its folder was looked into."""
+    first = name.partition(".")[0]
+    origin = getattr(sys.modules.get(first), "__file__", None)
+    return first != "unmask" and origin in (str(folder / f"{first}.py"), str(folder / first / "__init__.py"))
 
 
 def _forget(name: str) -> None:
     sys.modules.pop(name, None)
+    _BESIDE.pop(name, None)
     BROUGHT.discard(name)
 
 
 @contextmanager
-def _said(argument: str, must: str, *, subject: str = "this one", found: str = "") -> Generator[None]:
+def _said(argument: str, must: str, *, subject: str = "it", found: str = "") -> Generator[None]:
     """Whatever foreign code raises, in one sentence."""
     try:
         yield
@@ -291,7 +299,7 @@ def _said(argument: str, must: str, *, subject: str = "this one", found: str = "
     except BaseException as error:  # a file that exits, too
         if isinstance(error, Exception) and exhausted(error):
             raise
-        why = f"but {subject} fails{_line(error)}: {_reason(error)}"
+        why = f"and {subject} fails{_line(error)}: {_reason(error)}"
         raise check.InputError(argument, must, found=found, detail=why) from error
 
 

@@ -12,8 +12,9 @@ dtype, and never as a float64 array over the whole vocabulary.
 
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
-`Tempered` (a deliberately wrong predictor), `Counted`, `Watched`. A network in training mode is used in evaluation mode,
-and then put back (`evaluating`).
+`Tempered` (a deliberately wrong predictor), `Counted`, `Watched`.
+
+A network in training mode is sampled and measured in evaluation mode, and then put back (`unmask.predict.networks`).
 """
 
 from unmask.predict.base import MaskPredictor, Prediction
