@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from dataclasses import dataclass, replace
-from typing import Any, cast, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 from unmask import _check as check
@@ -76,7 +76,8 @@ def fingerprint(model: torch.nn.Module) -> str:
 
 def _unregistered(model: torch.nn.Module) -> dict[str, Any]:
     """Tensors and plain values that the parts of a model hold as attributes."""
-    parts = cast("dict[str, torch.nn.Module]", dict(model.named_modules()))  # torch leaves open of what
+    named: Any = model.named_modules()  # torch leaves open of what
+    parts: dict[str, torch.nn.Module] = dict(named)
     return {
         f"{path}.{name}={'' if isinstance(value, torch.Tensor) else value}": value
         for path, part in parts.items()
