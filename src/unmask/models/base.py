@@ -76,8 +76,8 @@ def fingerprint(model: torch.nn.Module) -> str:
 
 def _unregistered(model: torch.nn.Module) -> dict[str, Any]:
     """Tensors and plain values that the parts of a model hold as attributes."""
-    named: Any = model.named_modules()  # torch leaves open of what
-    parts: dict[str, torch.nn.Module] = dict(named)
+    whole: Any = model  # torch leaves open what its parts are
+    parts: dict[str, torch.nn.Module] = dict(whole.named_modules())
     return {
         f"{path}.{name}={'' if isinstance(value, torch.Tensor) else value}": value
         for path, part in parts.items()
