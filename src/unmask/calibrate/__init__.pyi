@@ -8,11 +8,11 @@ from .calibration import Forecast as Forecast
 from .groups import Groups as Groups
 from .losses import Losses as Losses
 from .losses import Predicted as Predicted
+from .measurement import measure as measure
 from .mixed import Mixed as Mixed
 from .onelength import Curved as Curved
 from .onelength import OneLength as OneLength
 from .onelength import Tabled as Tabled
 from .onelength import losses_of as losses_of
-from .measurement import measure as measure
 from .series import blank as blank
 from .series import measure_orders as measure_orders

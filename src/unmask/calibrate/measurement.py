@@ -117,9 +117,7 @@ def _first_places(order: BlindOrder, length: int, steps: int, places: list[int],
     return sorted({0, length // 2, length - 1, *places})
 
 
-def _ranks(
-    order: BlindOrder, texts: Sequences, steps: int | None, seed: int, numbers: list[int]
-) -> NDArray[np.int64]:
+def _ranks(order: BlindOrder, texts: Sequences, steps: int | None, seed: int, numbers: list[int]) -> NDArray[np.int64]:
     """The rank of each position in the order of its text, −1 where it is given."""
     hidden = texts.masked.cpu().numpy()
     ranks = np.full(hidden.shape, -1, dtype=np.int64)

@@ -22,7 +22,7 @@ from unmask.calibrate.saved import spread_evenly
 from unmask.engine import Report
 from unmask.evaluate.given import NOT_NUMBERS
 from unmask.order import BlindOrder, Random
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, predicting
 from unmask.sequences import trimmed
 
 _CELLS = 1 << 27  # numbers held of texts that differ: 512 MB
@@ -48,7 +48,7 @@ class Measured:
     length: int
     by_rank: bool
 
-    @torch.no_grad()
+    @predicting
     def __call__(self, shard: tuple[int, Tensor, Tensor, Tensor, Tensor], report: Report) -> Part:
         visible, *table, rank = shard
         tokens, hidden = trimmed(*table, self.predictor.pad)
@@ -96,9 +96,7 @@ class Rows(ABC):
         """The middle of the gap over which the mean loss is least certain: the largest drop times width."""
         places = sorted(self.found)
         gaps = [(a, b) for a, b in pairwise(places) if b - a > 1]
-        low, high = max(
-            gaps, key=lambda gap: (abs(self.found[gap[0]] - self.found[gap[1]]) + 1e-3) * (gap[1] - gap[0])
-        )
+        low, high = max(gaps, key=lambda gap: (abs(self.found[gap[0]] - self.found[gap[1]]) + 1e-3) * (gap[1] - gap[0]))
         return (low + high) // 2
 
 
@@ -187,7 +185,9 @@ class MixedRows(Rows):
         held = counts.size * places * (length if self.by_rank else places)
         if held > _CELLS:
             raise check.InputError(
-                "tokens", f"be fewer texts: {counts.size} of up to {length} tokens fill the memory", remedy="Take fewer."
+                "tokens",
+                f"be fewer texts: {counts.size} of up to {length} tokens fill the memory",
+                remedy="Take fewer.",
             )
         self.found, self._each = {}, dict[int, NDArray[np.float32]]()
 

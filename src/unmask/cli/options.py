@@ -224,8 +224,9 @@ model = bundled(
     "source",
     click.option(
         "--model", type=Words([BUILTIN], files=True), default=BUILTIN, show_default=True, metavar="MODEL",
-        help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, or hf:NAME_OR_FOLDER for a "
-        "masked language model of Hugging Face.",
+        help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, hf:NAME_OR_FOLDER for a "
+        "masked language model of Hugging Face, or py:FILE.py:FUNCTION for what a function of yours returns; the code "
+        "of that file then runs.",
     ),
     click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."),
     click.option(

@@ -18,6 +18,10 @@ Progress = Callable[[int, int], object]
 Run = Callable[[Sequence[S], Progress], list[R]]
 
 
+# Modules of Python that no worker could import, since they were read from files that the user named.
+BROUGHT: set[str] = set()
+
+
 def unseen(shard: int, done: int) -> None:
     """The progress that nobody watches."""
 

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self, final
 
 from unmask import _check as check
-from unmask.engine.base import Engine, Progress, R, Run, S, Work
+from unmask.engine.base import BROUGHT, Engine, Progress, R, Run, S, Work
 
 # What decides how numerical libraries add up. Ray would choose for its workers; they are told what holds here.
 _SETTINGS = (
@@ -90,7 +90,7 @@ class Ray(Engine):
         )
         # In a list, so that Ray hands a worker the place and not, with every shard, the thing itself.
         with _foreign_code(ray):
-            place = [ray.put(ray.cloudpickle.dumps(work))]
+            place = [ray.put(_packed(ray, work))]
 
         def run(shards: Sequence[S], progress: Progress) -> list[R]:
             results: dict[int, R] = {}
@@ -159,15 +159,24 @@ class Ray(Engine):
 @contextmanager
 def _foreign_code(ray: Any) -> Generator[None]:
     """Python code that came with a model exists in this process alone, so it travels with the work."""
-    module = sys.modules.get("transformers_modules")
-    if module is None:
-        yield
-        return
-    ray.cloudpickle.register_pickle_by_value(module)
+    modules = [sys.modules[name] for name in sorted({"transformers_modules", *BROUGHT}) if name in sys.modules]
+    for module in modules:
+        ray.cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        ray.cloudpickle.unregister_pickle_by_value(module)
+        for module in modules:
+            ray.cloudpickle.unregister_pickle_by_value(module)
+
+
+def _packed(ray: Any, work: Work[Any, Any]) -> bytes:
+    try:
+        return ray.cloudpickle.dumps(work)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        reason = " ".join(str(error).split())
+        raise check.InputError(
+            "engine", "be local for a model that cannot be sent to workers", detail=f"and this one cannot: {reason}"
+        ) from error
 
 
 def _run(place: list[Any], shard: bytes) -> tuple[bytes, int]:

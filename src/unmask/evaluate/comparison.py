@@ -99,7 +99,7 @@ def compare(
     Arguments:
         predictor: The model.
         schedules: The schedules.
-        tokens: Texts, on the device of the model: `Sequences`, or token ids of shape `(count, length)`.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one: sizes, orders and the reference come from it.
         reference: Whether to measure one by one in random order too, from a few evaluations of each text.
         end: The token id after which a text is over: what follows it is scored nowhere.

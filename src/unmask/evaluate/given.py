@@ -6,7 +6,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, device_of
 from unmask.sample import seeds_of
 from unmask.sequences import Sequences
 
@@ -17,7 +17,7 @@ Randomness = int | np.random.Generator | torch.Generator
 def texts_of(
     tokens: Sequences | Tensor, predictor: MaskPredictor, masked: Tensor | None = None, *, least: int = 1
 ) -> Sequences:
-    """The texts as sequences.
+    """The texts as sequences, where the predictor's weights are.
 
     Arguments:
         tokens: Sequences, or token ids of shape `(count, length)`.
@@ -36,7 +36,7 @@ def texts_of(
             remedy="Wrap a model that gives logits in unmask.predict.Logits.",
         )
     check_ids(tokens, least=least)
-    texts = Sequences.of(tokens, masked)
+    texts = Sequences.of(tokens, masked, device=device_of(predictor))
     ids = texts.tokens
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < predictor.vocab:
         raise check.InputError("tokens", f"hold token ids from 0 to {predictor.vocab - 1}")

@@ -20,7 +20,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
-from unmask.predict import MaskPredictor, Watched
+from unmask.predict import MaskPredictor, Watched, predicting
 from unmask.sample.trace import answered
 from unmask.sequences import Sequences, put_back, trimmed
 
@@ -97,7 +97,7 @@ class _Levels:
     predictor: MaskPredictor
     end: int | None
 
-    @torch.no_grad()
+    @predicting
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], report: Report) -> Tensor:
         *table, levels, widths, rank = shard
         tokens, hidden = trimmed(*table, self.predictor.pad)

@@ -105,7 +105,7 @@ def replay(
     Arguments:
         predictor: The model.
         schedule: Any schedule of the library.
-        tokens: Texts, on the device of the model: `Sequences`, or token ids of shape `(count, length)`.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
         rng: Source of one seed for each text, or the seeds: they draw sizes and orders. Use the same to compare
             schedules on common randomness.
         masked: With token ids: positions to score, of the same shape; all by default. The others are given.

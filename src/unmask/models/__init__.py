@@ -1,4 +1,6 @@
-"""Models ready to be scheduled: the built-in one, those of your own (`models.transformer`), and those of Hugging Face.
+"""Models ready to be scheduled: the built-in one, those of your own, and those of Hugging Face.
+
+Your own are files saved by `models.transformer`, or made by a function that you name (`models.python`).
 
 A model file holds the weights, the shape, and what is known about the model. Of the latter `load` needs the alphabet:
 
@@ -16,16 +18,17 @@ from unmask import _check as check
 from unmask._files import unreadable
 from unmask._torch import torch
 from unmask.calibrate import Calibration
-from unmask.models import hf
+from unmask.models import hf, python
 from unmask.models import transformer as nn
 from unmask.models.base import Model
+from unmask.models.python import Bare
 from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
 FILE = "model.safetensors"
 CALIBRATION = "calibration.json"
 
-__all__ = ["BUILTIN", "FILE", "Model", "calibration_of", "codec_of", "described", "load"]
+__all__ = ["BUILTIN", "FILE", "Bare", "Model", "calibration_of", "codec_of", "described", "load"]
 
 
 def load(
@@ -39,7 +42,8 @@ def load(
 
     Arguments:
         name: "builtin", a file saved by `models.transformer.save`, a folder that holds one as `model.safetensors`,
-            or "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`).
+            "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a function of Python that
+            makes a model, "py:FILE.py:FUNCTION", whose code then runs (see `unmask.models.python`).
         device: Where to put it.
         trust_remote_code: Run Python code that comes with a model of Hugging Face.
         allow_pickle: Read weights of a model of Hugging Face from pickle files.
@@ -52,11 +56,11 @@ def load(
         return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
     if trust_remote_code or allow_pickle:
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
-        raise check.InputError(
-            "",
-            f"Only a model of Hugging Face has a use for {allowed}",
-            remedy=f"Write 'hf:{name}', or leave it out.",
-        )
+        named = str(name).startswith(python.PREFIX)
+        remedy = "The code of this one runs as it is." if named else f"Write 'hf:{name}', or leave it out."
+        raise check.InputError("", f"Only a model of Hugging Face has a use for {allowed}", remedy=remedy)
+    if str(name).startswith(python.PREFIX):
+        return python.load(str(name).removeprefix(python.PREFIX), device=device)
     if str(name) == BUILTIN:
         shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)
         if not shipped.is_file():

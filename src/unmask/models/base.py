@@ -1,6 +1,7 @@
 """What a model is to the rest of the library: a mask predictor with its alphabet."""
 
 import hashlib
+import inspect
 from dataclasses import dataclass, replace
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -8,7 +9,7 @@ from weakref import WeakKeyDictionary
 from unmask import _check as check
 from unmask._torch import torch
 from unmask.models.text import Codec
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, device_of
 from unmask.sample import Stop, Trace
 
 # By the network, so that a model cut to another length need not be read again.
@@ -40,8 +41,8 @@ class Model:
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
-        return next(self.module.parameters()).device
+        """Where its weights are; the CPU if it has none."""
+        return device_of(self.module) or torch.device("cpu")
 
     @property
     def stop(self) -> Stop | None:
@@ -75,9 +76,34 @@ class Model:
 
 
 def fingerprint(model: torch.nn.Module) -> str:
-    """A short name for the weights of a model."""
+    """A short name for the weights of a model; for its code and what it holds if it has no weights."""
     digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
+    weights = model.state_dict()
+    for name, value in sorted((weights or _unregistered(model)).items()):
         digest.update(name.encode())
-        digest.update(value.detach().cpu().to(torch.float16).numpy().tobytes())
+        if isinstance(value, torch.Tensor):  # a module may keep anything else with its weights
+            digest.update(value.detach().cpu().to(torch.float16).numpy().tobytes())
+    if not weights:
+        for part in model.modules():
+            digest.update(_code(type(part)).encode())
     return digest.hexdigest()[:16]
+
+
+def _unregistered(model: torch.nn.Module) -> dict[str, Any]:
+    """Tensors and plain values that the parts of a model hold as attributes."""
+    whole: Any = model  # torch leaves open what its parts are
+    parts: dict[str, torch.nn.Module] = dict(whole.named_modules())
+    return {
+        f"{path}.{name}={'' if isinstance(value, torch.Tensor) else value}": value
+        for path, part in parts.items()
+        for name, value in vars(part).items()
+        if name != "training" and isinstance(value, torch.Tensor | bool | int | float | str)
+    }
+
+
+def _code(kind: type) -> str:
+    """What a class does, as far as that can be read; else what it is called."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return kind.__qualname__

@@ -30,10 +30,11 @@ class Call:
     Arguments:
         network: Takes `input_ids` and `attention_mask`, and gives an object with `.logits`.
         pad: The token id of padding; `None` if there is none.
+        whole: What the network is a copy of, if it is one: whose mode of training or evaluation counts.
     """
 
-    def __init__(self, network: Any, pad: int | None):
-        self.network, self.pad = network, pad
+    def __init__(self, network: Any, pad: int | None, whole: Any = None):
+        self.network, self.pad, self.whole = network, pad, whole
 
     def __call__(self, tokens: Tensor) -> Tensor:
         if self.pad is not None:
@@ -63,7 +64,7 @@ def predictor(network: Any, mask: int, pad: int | None, probe: Sequence[int]) ->
     vocab = logits.shape[-1]
     parts = split(network)
     if parts is not None:
-        body, head = Call(parts[0], pad), parts[1]
+        body, head = Call(parts[0], pad, network), parts[1]
         if _agree(body, head, tokens, logits):
             return Headed(body, head, vocab, mask, pad=hides(network, pad, probe))
     return Logits(whole, vocab, mask, pad=hides(network, pad, probe))

@@ -13,9 +13,12 @@ dtype, and never as a float64 array over the whole vocabulary.
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
 `Tempered` (a deliberately wrong predictor), `Counted`, `Watched`.
+
+A network in training mode is sampled and measured in evaluation mode, and then put back (`unmask.predict.networks`).
 """
 
 from unmask.predict.base import MaskPredictor, Prediction
+from unmask.predict.networks import device_of, evaluating, networks_of, predicting
 from unmask.predict.sources import ExactPredictor, Headed, Logits
 from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
 
@@ -33,4 +36,8 @@ __all__ = [
     "Tempered",
     "Watched",
     "Wrapper",
+    "device_of",
+    "evaluating",
+    "networks_of",
+    "predicting",
 ]

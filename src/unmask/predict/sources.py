@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._memory import exhausted
+from unmask._torch import Tensor, at_hand, torch
 from unmask.distribution.base import Distribution
 from unmask.predict.base import MaskPredictor, Prediction, called, without
 
@@ -52,6 +53,8 @@ class Logits(MaskPredictor):
             them (an attention mask, say).
         pad: Token id that may fill up sequences at their end, if the model hides it from all other positions: then
             sequences of different lengths share a batch. By default there is none.
+        length: Longest sequence that the model takes, if it has one: a longer one is refused. Where it is not said,
+            a model that fails at a sequence is tried with shorter ones, to say whether that is why.
     """
 
     model: Callable[[Tensor], Any]
@@ -59,14 +62,15 @@ class Logits(MaskPredictor):
     mask: int
     whole: bool = False
     pad: int | None = None
+    length: int | None = None
 
     def __post_init__(self):
         check.function("model", self.model, "map token ids to logits")
-        _check_ids(self.vocab, self.mask, self.whole, self.pad)
+        _check_ids(self.vocab, self.mask, self.whole, self.pad, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        answer = self.model(tokens)
+        answer = _answer(self.model, tokens, self.length)
         logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
             raise check.InputError("model", "give logits, or an object with them", found=f"{type(answer).__name__}")
@@ -95,6 +99,8 @@ class Headed(MaskPredictor):
             them (an attention mask, say).
         pad: Token id that may fill up sequences at their end, if the model hides it from all other positions: then
             sequences of different lengths share a batch. By default there is none.
+        length: Longest sequence that the model takes, if it has one: a longer one is refused. Where it is not said,
+            a model that fails at a sequence is tried with shorter ones, to say whether that is why.
     """
 
     body: Callable[[Tensor], Tensor]
@@ -103,15 +109,16 @@ class Headed(MaskPredictor):
     mask: int
     whole: bool = False
     pad: int | None = None
+    length: int | None = None
 
     def __post_init__(self):
         check.function("body", self.body, "map token ids to hidden states")
         check.function("head", self.head, "map hidden states to logits")
-        _check_ids(self.vocab, self.mask, self.whole, self.pad)
+        _check_ids(self.vocab, self.mask, self.whole, self.pad, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        hidden = self.body(tokens)
+        hidden = _answer(self.body, tokens, self.length)
         _check_tensor("body", "give hidden states", hidden)
         if hidden.ndim < 3 or hidden.shape[:2] != tokens.shape:
             batch, length = tokens.shape
@@ -144,9 +151,53 @@ def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:
         raise check.InputError(name, f"give logits of shape {shape}", found=found)
 
 
-def _check_ids(vocab: int, mask: int, whole: object, pad: int | None) -> None:
+def _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: int | None) -> None:
+    check.integer("vocab", vocab, least=1, most=check.EXACT)
+    check.integer("mask", mask, least=0, most=check.EXACT)
+    check.instance("whole", whole, bool, "be True or False")
+    if pad is not None and check.integer("pad", pad, least=0, most=check.Edef _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: int | None) -> None:
     check.integer("vocab", vocab, least=1, most=check.EXACT)
     check.integer("mask", mask, least=0, most=check.EXACT)
     check.instance("whole", whole, bool, "be True or False")
     if pad is not None and check.integer("pad", pad, least=0, most=check.EXACT) == mask:
         raise check.InputError("pad", "be another token than the {mask}", found=f"{pad}")
+    if length is not None:
+        check.integer("length", length, least=1)
+
+
+def _answer(model: Callable[[Tensor], Any], tokens: Tensor, length: int | None) -> Any:
+    """What the model says of the tokens, if there are not too many of them for it."""
+    if length is not None and tokens.shape[1] > length:
+        raise _too_long(length, tokens.shape[1])
+    try:
+        return model(tokens)
+    except (IndexError, RuntimeError) as error:
+        longest = None if exhausted(error) or not at_hand(tokens) else _longest(model, tokens[:1])
+        if longest is None:
+            raise
+        raise _too_long(longest, tokens.shape[1]) from error
+
+
+def _too_long(longest: int, length: int) -> check.InputError:
+    return check.InputError("tokens", f"have at most the {longest} positions that the model takes", found=f"{length}")
+
+
+def _longest(model: Callable[[Tensor], Any], tokens: Tensor) -> int | None:
+    """How much of a sequence the model takes; None if it takes all of it, or nothing: its length is not to blame."""
+    if not _takes(model, tokens[:, :1]) or _takes(model, tokens):
+        return None
+    least, most = 1, tokens.shape[1]
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (middle, most) if _takes(model, tokens[:, :middle]) else (least, middle)
+    return least
+
+
+def _takes(model: Callable[[Tensor], Any], tokens: Tensor) -> bool:
+    try:
+        answer = model(tokens)
+    except (IndexError, RuntimeError):
+        return False
+    found = getattr(answer, "logits", answer)
+    # One token can be stretched to the length of a table of positions, without any complaint.
+    return isinstance(found, Tensor) and found.shape[:2] == tokens.shape

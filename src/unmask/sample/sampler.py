@@ -20,14 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, outside, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, evaluating, predicting
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
-from unmask.sample.plan import Plan, plan_for
+from unmask.sample.plan import plan_for
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import start_of
 from unmask.sample.state import State, Step, Stop, stopped
@@ -86,7 +85,7 @@ class Sampler:
             masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
             rng: A seed for the batch or a generator of torch or numpy, which draws a seed for each row; or a list of
                 the rows' own seeds or generators (`unmask.sample.seeds`).
-            device: Where to run; by default where the token ids are.
+            device: Where to run; by default where the predictor's weights are, or else the token ids.
         """
         # Eight numbers are kept for every position, in the state and on the way to it.
         tokens, hidden = start_of(start, masked, self.predictor, device, each=8)
@@ -115,7 +114,7 @@ class Sampler:
             end=None if self.stop is None else self.stop.end,
         )
 
-    @torch.no_grad()
+    @predicting
     def step(self, state: State) -> tuple[State, Step | None]:
         """Take one step; `None` when nothing was left to reveal.
 
@@ -181,7 +180,7 @@ class Sampler:
             start: A shape `(batch, length)` of fully masked sequences, or token ids of that shape.
             masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
             rng: A seed, a generator, or a list of these for the rows, as for `init`.
-            device: Where to run; by default where the token ids are.
+            device: Where to run; by default where the predictor's weights are, or else the token ids.
             watch: Called after every step.
             progress: Show a progress bar on standard error.
         """
@@ -189,7 +188,7 @@ class Sampler:
             check.function("watch", watch)
         check.instance("progress", progress, bool, "be True or False")
         state = self.init(start, masked, rng=rng, device=device)
-        with _bar(state, progress) as advance:
+        with evaluating(self.predictor), _bar(state, progress) as advance:
             for state, step in self.steps(state):  # noqa: B020 - the last state is the result
                 advance(step.rows.numel())
                 if watch is not None:
@@ -213,7 +212,7 @@ class Sampler:
             start: A shape `(count, length)` of fully masked sequences, or token ids of that shape.
             masked: With token ids: which positions to fill. By default those that hold the predictor's mask.
             rng: A seed, a generator, or a list of these for the rows, as for `init`.
-            device: Where to run; by default where the token ids are.
+            device: Where to run; by default where the predictor's weights are, or else the token ids.
             batch: Sequences at once.
             engine: Who does it. The result does not depend on it.
             progress: Called with the number of sequences finished since the last call.

@@ -4,14 +4,14 @@ from typing import cast
 
 from unmask import _check as check
 from unmask._torch import Tensor, integral, torch
-from unmask.predict import MaskPredictor
+from unmask.predict import MaskPredictor, device_of
 
 
 def start_of(
     start: object, masked: object, predictor: MaskPredictor, device: torch.device | str | None, *, each: int
 ) -> tuple[Tensor, Tensor]:
     """The token ids and what is masked of them; `each` says how many numbers will be kept for a position."""
-    device = _device(device)
+    device = device_of(predictor) if device is None else _device(device)
     if isinstance(start, Tensor):
         if start.ndim != 2 or not integral(start):
             raise check.InputError("start", "hold token ids of shape (batch, length), or be such a shape")
@@ -48,10 +48,8 @@ def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
     return values.to(tokens.device)
 
 
-def _device(device: torch.device | str | None) -> torch.device | None:
+def _device(device: torch.device | str) -> torch.device:
     """The device of that name, if this machine has it."""
-    if device is None:
-        return None
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
