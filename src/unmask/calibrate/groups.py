@@ -70,7 +70,7 @@ class Fold:
 
 @final
 @dataclass(frozen=True, eq=False)
-class Spread:
+class Deviations:
     """By how much groups of consecutive texts deviate from the mean of all, in one number.
 
     Attributes:
@@ -86,18 +86,18 @@ class Spread:
         """The standard error of the mean.
 
         Example:
-            >>> Spread(4, np.array([-1.0, 1.0, 1.0, -1.0])).error ** 2
+            >>> Deviations(4, np.array([-1.0, 1.0, 1.0, -1.0])).error ** 2
             0.3333333333333333
         """
         sizes = np.diff(Groups.bounds(self.texts, self.values.size))
         return float(np.sqrt(sizes @ self.values**2 / ((self.values.size - 1) * self.texts)))
 
-    def minus(self, other: "Spread") -> "Spread | None":
+    def minus(self, other: "Deviations") -> "Deviations | None":
         """The deviations of a difference, on the same texts; None if the two have different ones."""
         if self.texts != other.texts:
             return None
         count = min(self.values.size, other.values.size)
-        return Spread(self.texts, self._joined(count) - other._joined(count))
+        return Deviations(self.texts, self._joined(count) - other._joined(count))
 
     def _joined(self, count: int) -> NDArray[np.float64]:
         groups = Groups(self.texts, np.zeros((self.values.size, 0), dtype=np.float32))

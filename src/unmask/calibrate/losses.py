@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import size
-from unmask.calibrate.groups import Fold, Spread
+from unmask.calibrate.groups import Fold, Deviations
 from unmask.order import BlindOrder
 
 
@@ -88,7 +88,7 @@ class Losses(ABC):
         """What a size schedule costs; None if that was not measured."""
 
     @abstractmethod
-    def differences(self, sizes: size.Planned) -> Spread | None:
+    def differences(self, sizes: size.Planned) -> Deviations | None:
         """By how much texts deviate from what a size schedule costs on average; None if that was not kept."""
 
     @abstractmethod

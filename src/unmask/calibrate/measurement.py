@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, plain, torch
 from unmask.calibrate.losses import Losses
-from unmask.calibrate.shards import EqualRows, Measured, MixedRows, Rows
+from unmask.calibrate.shards import EqualTally, Measured, MixedTally, Tally
 from unmask.engine import LOCAL, Engine, Job
 from unmask.evaluate.given import Randomness, seed_of, texts_of
 from unmask.order import BlindOrder, Comb
@@ -75,9 +75,9 @@ def measure(
     first = _first_places(order, length, told or length, wanted, equal)
     comb = isinstance(order, Comb) and equal
     count = len(first) if comb else max(len(first), points)
-    ranks = torch.as_tensor(_ranks(order, texts, told, seed, among.tolist())).to(texts.tokens.device)
-    rows: Rows = (
-        EqualRows(order, counts.size, length, count) if equal else MixedRows(order, counts, length, count, among)
+    ranks = torch.as_tensor(_ranks(order, texts, told, seed, plain(among))).to(texts.tokens.device)
+    rows: Tally = (
+        EqualTally(order, counts.size, length, count) if equal else MixedTally(order, counts, length, count, among)
     )
     job = Job(
         engine,
@@ -121,7 +121,7 @@ def _ranks(order: BlindOrder, texts: Sequences, steps: int | None, seed: int, nu
     """The rank of each position in the order of its text, −1 where it is given."""
     hidden = texts.masked.cpu().numpy()
     ranks = np.full(hidden.shape, -1, dtype=np.int64)
-    for row, (number, length) in enumerate(zip(numbers, texts.lengths.tolist(), strict=True)):
+    for row, (number, length) in enumerate(zip(numbers, plain(texts.lengths), strict=True)):
         positions = np.flatnonzero(hidden[row])
         source = np.random.default_rng([seed, number])
         told = positions.size if steps is None else steps

@@ -11,8 +11,9 @@ places `l` and `l + 1` with the first `n_i` visible, for all `l ≥ i`. From the
   most. How near is settled by trying: whichever predicts texts left out best, and no dependence unless it is clear.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, final
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Spread
+from unmask.calibrate.groups import Fold, Deviations
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.order import Random
 from unmask.size.stretched import nodes_at
@@ -76,7 +77,7 @@ class Mixed(Losses):
         """Nats of a text with one token per step; without a bias where all was measured, or the order is random."""
         if not (self.whole or isinstance(self.order, Random)):
             return None
-        return float(self._each_at(lambda count: np.ones(count, dtype=np.int64)).mean())
+        return float(self._each_at(_ones).mean())
 
     @cached_property
     def _kinds(self) -> list[tuple[int, NDArray[np.int64]]]:
@@ -147,14 +148,14 @@ class Mixed(Losses):
     def each(self, sizes: size.Blind) -> NDArray[np.float64]:
         """What a size schedule costs on each text."""
         if isinstance(sizes, size.Planned):
-            return self._each_at(lambda count: _taken(sizes, count))
+            return self._each_at(partial(_taken, sizes))
         result = np.empty(self.texts)
         for count, which in self._kinds:
             mass = sizes.fitted(count).batch_mass(count)
             result[which] = self._spent(count, which, np.arange(count), mass)
         return result
 
-    def _each_at(self, sizes: Any) -> NDArray[np.float64]:
+    def _each_at(self, sizes: Callable[[int], NDArray[np.int64]]) -> NDArray[np.float64]:
         result = np.empty(self.texts)
         for count, which in self._kinds:
             taken = sizes(count)
@@ -181,9 +182,9 @@ class Mixed(Losses):
         values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand"))
         return Predicted(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), True)
 
-    def differences(self, sizes: size.Planned) -> Spread:
+    def differences(self, sizes: size.Planned) -> Deviations:
         values = self.each(sizes)
-        return Spread(self.texts, values - values.mean())
+        return Deviations(self.texts, values - values.mean())
 
     def without(self, fold: Fold) -> "Mixed":
         keep = ~fold.among(self.texts)
@@ -205,8 +206,14 @@ def _shared_out(starts: NDArray[np.int64], mass: NDArray[Any], nodes: NDArray[np
 
 
 def _taken(sizes: size.Planned, count: int) -> NDArray[np.int64]:
-    found = sizes.fitted(count).sizes(count)
+    fitted = sizes.fitted(count)
+    assert isinstance(fitted, size.Planned)  # with fewer steps, and otherwise the same
+    found = fitted.sizes(count)
     return found[found > 0]
+
+
+def _ones(count: int) -> NDArray[np.int64]:
+    return np.ones(count, dtype=np.int64)
 
 
 def _weights(nodes: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -216,10 +223,10 @@ def _weights(nodes: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray
     only the first row says anything.
     """
     places = nodes.size - 1
-    widths = np.maximum(np.diff(nodes), 1)
+    widths: NDArray[np.int64] = np.maximum(np.diff(nodes), 1)
     result = np.zeros((places, places))
-    for start, taken in zip(starts.tolist(), sizes.tolist(), strict=True):
-        low = int(np.searchsorted(nodes[:-1], start, side="right")) - 1
+    for start, taken in zip(starts, sizes, strict=True):
+        low = int((nodes[:-1] <= start).sum()) - 1
         part = np.minimum(nodes[1:], start + taken) - np.maximum(nodes[:-1], start)
         share = np.maximum(part, 0) / widths
         beyond = (start - nodes[low]) / widths[low]

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Groups, Spread
+from unmask.calibrate.groups import Fold, Groups, Deviations
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.information.curve import Curve
 from unmask.order import BlindOrder, Random
@@ -66,10 +66,10 @@ class OneLength(Losses):
     def costs(self) -> NDArray[np.float64]:
         return self.paths(self.most).costs
 
-    def differences(self, sizes: size.Planned) -> Spread | None:
+    def differences(self, sizes: size.Planned) -> Deviations | None:
         if self.groups is None:
             return None
-        return Spread(self.groups.texts, self.spread(sizes.sizes(self.length)))
+        return Deviations(self.groups.texts, self.spread(sizes.sizes(self.length)))
 
     def without(self, fold: Fold) -> Self:
         # The others deviate to the other side: all deviations together are zero.

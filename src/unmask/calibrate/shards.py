@@ -50,8 +50,8 @@ class Measured:
 
     @predicting
     def __call__(self, shard: tuple[int, Tensor, Tensor, Tensor, Tensor], report: Report) -> Part:
-        visible, *table, rank = shard
-        tokens, hidden = trimmed(*table, self.predictor.pad)
+        visible, tokens, hidden, lengths, rank = shard
+        tokens, hidden = trimmed(tokens, hidden, lengths, self.predictor.pad)
         rank = rank[:, : tokens.shape[1]]
         counts = hidden.sum(dim=1)
         seen = counts * visible // self.length
@@ -69,7 +69,7 @@ class Measured:
         return losses.sum(dim=0).cpu(), means, losses.cpu() if self.by_rank else None
 
 
-class Rows(ABC):
+class Tally(ABC):
     """What was found so far, by the number of visible tokens.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Row:
 
 
 @final
-class EqualRows(Rows):
+class EqualTally(Tally):
     """Of texts that all have as many tokens to fill.
 
     Arguments:
@@ -168,7 +168,7 @@ class EqualRows(Rows):
 
 
 @final
-class MixedRows(Rows):
+class MixedTally(Tally):
     """Of texts that differ in their number of tokens to fill.
 
     Arguments:
@@ -186,7 +186,7 @@ class MixedRows(Rows):
         if held > _CELLS:
             raise check.InputError(
                 "tokens",
-                f"be fewer texts: {counts.size} of up to {length} tokens fill the memory",
+                f"be fewer: {counts.size} texts of up to {length} tokens fill the memory",
                 remedy="Take fewer.",
             )
         self.found, self._each = {}, dict[int, NDArray[np.float32]]()

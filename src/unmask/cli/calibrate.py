@@ -204,7 +204,7 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
 
 
 def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
-    curve = None if found.random is None else found.random.curve
+    curve = found.curve
     if curve is None:
         return {"entropy": None, "tc": None, "dtc": None}
     values = {"entropy": curve.entropy, "tc": curve.total_correlation, "dtc": curve.dual_total_correlation}

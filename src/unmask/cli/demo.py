@@ -181,10 +181,10 @@ def _costs(calibration: Calibration) -> list[dict[str, Any]]:
         return {"order": name, "size": how_many, "steps": steps, "bits_per_token": bits(nats, calibration.length)}
 
     rows: list[dict[str, Any]] = []
-    assert calibration.random is not None  # of the built-in model
+    assert calibration.curve is not None  # of the built-in model
     for name, how_many in _PAIRS:
         for steps in _COUNTS if how_many else ():
-            sizes = size_family(how_many, calibration.random.curve)(steps)
+            sizes = size_family(how_many, calibration.curve)(steps)
             if (cost := forecast(calibration, Schedule(sizes, order_named(name)))) is not None:
                 rows.append(row(name, how_many, steps, cost[0]))
     return rows + [row(name, _ONE_BY_ONE, calibration.length, cost) for name, cost in one_by_one(calibration).items()]

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, plain, torch
 from unmask.engine import LOCAL, Engine, Job, Report
 from unmask.evaluate.given import NOT_NUMBERS, Randomness, seed_of, texts_of
 from unmask.predict import MaskPredictor, Watched, predicting
@@ -57,7 +58,8 @@ def random_order(
     texts, order = texts_of(tokens, predictor).by_length()
     seed = seed_of(rng)
     check.function("progress", progress)
-    masked = texts.masked.cpu().numpy()
+    masked: NDArray[np.bool_] = texts.masked.cpu().numpy()
+    numbers: list[int] = plain(order)
     counts = masked.sum(axis=1)
     if len(counts) and counts.min() == 0:
         raise check.InputError("tokens", "have at least one position to fill in each text")
@@ -67,7 +69,7 @@ def random_order(
     levels = np.zeros((len(counts), most), dtype=np.int64)
     widths = np.zeros((len(counts), most), dtype=np.int64)
     rank = np.full(masked.shape, -1, dtype=np.int64)
-    for row, (number, count) in enumerate(zip(order.tolist(), counts.tolist(), strict=True)):
+    for row, (number, count) in enumerate(zip(numbers, counts.tolist(), strict=True)):
         own = min(points, count)
         edges = np.arange(own + 1) * count // own
         source = np.random.default_rng([seed, number])
@@ -99,8 +101,8 @@ class _Levels:
 
     @predicting
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], report: Report) -> Tensor:
-        *table, levels, widths, rank = shard
-        tokens, hidden = trimmed(*table, self.predictor.pad)
+        tokens, hidden, lengths, levels, widths, rank = shard
+        tokens, hidden = trimmed(tokens, hidden, lengths, self.predictor.pad)
         rank = rank[:, : tokens.shape[1]]
         predictor = Watched(self.predictor, report)
         counts = hidden.sum(dim=1)

@@ -21,7 +21,7 @@ from typing import final
 import numpy as np
 
 from unmask import _check as check
-from unmask._torch import Tensor, torch
+from unmask._torch import Tensor, plain, torch
 from unmask.distribution.base import Distribution
 from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
@@ -158,7 +158,8 @@ def replays(
     check.function("progress", progress)
     texts, order = texts_of(tokens, predictor, masked).by_length()
     given = seeds_of(rng, len(texts))
-    seeds = tuple(given[number] for number in order.tolist())
+    numbers: list[int] = plain(order)
+    seeds = tuple(given[number] for number in numbers)
     for schedule in check.listed("schedules", schedules, "be a list of schedules"):
         check.instance("schedules", schedule, Schedule, "hold schedules")
     columns = (texts.tokens, texts.masked, texts.lengths, seeds)
@@ -185,8 +186,8 @@ class _Scored:
     def __call__(
         self, shard: tuple[Schedule, Tensor, Tensor, Tensor, tuple[int, ...]], report: Report
     ) -> tuple[Tensor, Tensor]:
-        schedule, *table, seeds = shard
-        tokens, masked = trimmed(*table, self.predictor.pad)
+        schedule, tokens, masked, lengths, seeds = shard
+        tokens, masked = trimmed(tokens, masked, lengths, self.predictor.pad)
         sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), self.stop)
         trace = sampler.run(tokens, masked, rng=seeds)
         return trace.nll, torch.as_tensor(trace.evaluations)

@@ -155,10 +155,6 @@ def _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: in
     check.integer("vocab", vocab, least=1, most=check.EXACT)
     check.integer("mask", mask, least=0, most=check.EXACT)
     check.instance("whole", whole, bool, "be True or False")
-    if pad is not None and check.integer("pad", pad, least=0, most=check.Edef _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: int | None) -> None:
-    check.integer("vocab", vocab, least=1, most=check.EXACT)
-    check.integer("mask", mask, least=0, most=check.EXACT)
-    check.instance("whole", whole, bool, "be True or False")
     if pad is not None and check.integer("pad", pad, least=0, most=check.EXACT) == mask:
         raise check.InputError("pad", "be another token than the {mask}", found=f"{pad}")
     if length is not None:

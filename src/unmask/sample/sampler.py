@@ -22,7 +22,7 @@ from typing import final
 import numpy as np
 
 from unmask import _check as check
-from unmask._torch import Tensor, outside, seen, torch
+from unmask._torch import Tensor, outside, plain, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor, evaluating, predicting
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
@@ -245,7 +245,8 @@ class Sampler:
         check.function("progress", progress)
         ordered, order = sequences.by_length()
         seeds = seeds_of(rng, len(sequences))
-        own = tuple(seeds[number] for number in order.tolist())
+        numbers: list[int] = plain(order)
+        own = tuple(seeds[number] for number in numbers)
         return Trace.joined(self._filled(ordered, own, batch, engine, progress), order)
 
     def _filled(
@@ -269,8 +270,8 @@ class _Filled:
     sampler: Sampler
 
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
-        *table, seeds = shard
-        tokens, masked = trimmed(*table, self.sampler.predictor.pad)
+        tokens, masked, lengths, seeds = shard
+        tokens, masked = trimmed(tokens, masked, lengths, self.sampler.predictor.pad)
         trace = self.sampler.run(tokens, masked, rng=seeds)
         report(len(seeds))
         return trace

@@ -14,6 +14,7 @@ in proportion to the logarithm.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import numpy as np
@@ -140,7 +141,8 @@ class StretchedTable(Planned):
 
     def _at(self, length: int) -> NDArray[np.float64]:
         """The rates for so many tokens."""
-        where = np.interp(np.log(length), np.log(self.tokens), np.arange(len(self.tokens)))
+        marks: NDArray[np.float64] = np.log(np.array([*self.tokens, length], dtype=np.float64))
+        where = float(np.interp(marks[-1:], marks[:-1], np.arange(len(self.tokens)))[0])
         low = min(int(where), max(len(self.tokens) - 2, 0))
         if where == low:
             return self.rates[low]
@@ -174,6 +176,6 @@ def table_reach(nodes: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray
 
 def _ascending(name: str, values: object, *, least: int, most: int) -> tuple[int, ...]:
     given = tuple(check.integer(name, each, least=least, most=most) for each in check.listed(name, values, "be a list"))
-    if not given or any(after <= before for before, after in zip(given, given[1:], strict=False)):
+    if not given or any(after <= before for before, after in pairwise(given)):
         raise check.InputError(name, "be a list of ascending integers", found=check.shown(list(given)))
     return given

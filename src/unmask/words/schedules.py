@@ -161,10 +161,10 @@ def build(
 def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int, calibration: Calibration) -> Schedule:
     """The schedule of a size that is made for a measured model."""
     if SIZES[size_word].kind is size.SquareRoot:
-        if calibration.random is None:
+        if calibration.curve is None:
             raise _unmeasured(size_word, "random", calibration)
         assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder)
-        return Schedule(size.SquareRoot(steps, calibration.random.curve), ranking)
+        return Schedule(size.SquareRoot(steps, calibration.curve), ranking)
     name = measured_as(calibration, ranking, steps)
     if name is None:
         raise _unmeasured(size_word, order_word, calibration)
