@@ -207,7 +207,7 @@ def test_texts_may_be_integers_of_any_kind(dtype):
 
 
 def test_what_is_no_tensor_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="Argument 'tokens' must be a tensor of token ids, not ndarray"):
+    with pytest.raises(ValueError, match="Argument 'tokens' must be sequences or a tensor of token ids, not ndarray"):
         replay(PREDICTOR, EVEN, TEXTS.numpy(), rng=list(range(8)))
     with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not list"):
         replay(PREDICTOR, EVEN, TEXTS, masked=[True], rng=list(range(8)))

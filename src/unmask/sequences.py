@@ -68,7 +68,7 @@ class Sequences:
         """The same on another device; as it is for `None`."""
         if device is None:
             return self
-        return Sequences(self.tokens.to(device), self.masked.to(device), self.lengths)
+        return Sequences(self.tokens.to(device=device), self.masked.to(device=device), self.lengths)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -167,7 +167,7 @@ def _table(tokens: Tensor, masked: object) -> Sequences:
             found=f"{hidden.dtype} of shape {tuple(hidden.shape)}",
         )
     lengths = torch.full((len(tokens),), tokens.shape[1], dtype=torch.int64)
-    return Sequences(tokens.to(torch.int64), hidden.to(tokens.device), lengths)
+    return Sequences(tokens.to(torch.int64), hidden.to(device=tokens.device), lengths)
 
 
 def _listed(rows: object, masked: object) -> Sequences:
