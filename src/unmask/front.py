@@ -1,0 +1,157 @@
+"""The common case in five words: `load`, `generate`, `calibrate`, `advise`, and a schedule to keep.
+
+    model = unmask.load("builtin")
+    unmask.generate(model, ["the ____ of the ____"], steps=8)
+    found = unmask.calibrate(model, ["one text", "and another"])
+    advice = unmask.advise(found, steps=4)
+    unmask.generate(model, "the ____", schedule=advice.plan.schedule)
+
+Here, as on the command line, an order and a size may be named; everything below takes objects. What these functions do
+not offer, `Sampler`, `measure` and `replay` do.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from unmask import _check as check
+from unmask import models
+from unmask._torch import Tensor
+from unmask.calibrate.calibration import Calibration
+from unmask.calibrate.series import POINTS, blank, measure_orders
+from unmask.data import Row, collect, rows
+from unmask.models.generation import start_of
+from unmask.models.text import Store
+from unmask.order import BlindOrder
+from unmask.sample import Sampler, Seeds, draw_for, seeds_of
+from unmask.schedule import Schedule
+from unmask.sequences import Sequences
+from unmask.words.schedules import build, fits, measurable
+
+ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
+_TEXTS = 32
+
+Data = Sequences | Tensor | str | os.PathLike[str] | Sequence[str] | Sequence[Mapping[str, Any]]
+
+
+def generate(
+    model: models.Model | str,
+    prompts: str | Sequence[str] | None = None,
+    *,
+    steps: int = 16,
+    order: str = "comb",
+    size: str = "even",
+    schedule: Schedule | None = None,
+    count: int = 1,
+    length: int | None = None,
+    temperature: float = 1.0,
+    seed: Seeds = 0,
+) -> list[str]:
+    """Texts that a model writes.
+
+    Arguments:
+        model: A model, or its name (`unmask.load`).
+        prompts: What is given, for one text or for each of several: `_`, or the model's own mask token, stands for a
+            token to be filled. None for texts of the model's own.
+        steps: Number of steps; of a prompt with fewer tokens to fill, so many.
+        order: Which tokens come first, by name.
+        size: How many each step reveals, by name.
+        schedule: A schedule in place of these three.
+        count: How many texts for each prompt.
+        length: Tokens in all; of each prompt as many as it has by default, and the model's own without one.
+        temperature: 1 draws from what the model predicts; 0 takes the most likely token.
+        seed: The seed of the first text, from which the others count on; a seed for each, or a generator.
+
+    Returns:
+        The texts, those of the first prompt first.
+
+    Example:
+        >>> import unmask
+        >>> text = unmask.generate("builtin", "the _____ of the _____", seed=3)[0]
+        >>> text[:4], text[9:17], len(text)
+        ('the ', ' of the ', 22)
+    """
+    found = models.load(model) if isinstance(model, str) else check.instance("model", model, models.Model, "be a model")
+    count = check.integer("count", count, least=1)
+    given = [prompts] if prompts is None or isinstance(prompts, str) else check.listed("prompts", prompts, "be texts")
+    with check.renamed("prompt", "prompts"):
+        starts = [start_of(found, prompt, length)[0][0] for prompt in given for _ in range(count)]
+    mask = found.predictor.mask
+    hidden = [start == mask for start in starts]
+    sequences = Sequences.of(
+        [start.masked_fill(where, 0).tolist() for start, where in zip(starts, hidden, strict=True)],
+        [where.tolist() for where in hidden],
+        device=found.device,
+    )
+    if schedule is None:
+        most = int(sequences.counts.max()) if len(sequences) else 1
+        schedule = build(order, size, min(check.integer("steps", steps, least=1), most), most).schedule
+    draw = draw_for(temperature)
+    # As on the command line: the first text of a seed is that of the seed alone.
+    plain = isinstance(seed, int) and not isinstance(seed, bool)
+    with check.renamed("rng", "seed"):
+        seeds = [check.seed("seed", seed) + row for row in range(len(starts))] if plain else seeds_of(seed, len(starts))
+    trace = Sampler(found.predictor, schedule, draw, found.stop).fill(sequences, rng=seeds)
+    return found.texts(trace)
+
+
+def calibrate(
+    model: models.Model | str,
+    data: Data,
+    *,
+    orders: Sequence[str] = ORDERS,
+    texts: int = _TEXTS,
+    points: int = POINTS,
+    seed: int = 0,
+    progress: Callable[[str, int], object] = lambda name, done: None,
+) -> Calibration:
+    """Measure a model on data like those it will be used on; `advise` then says which schedule to take.
+
+    Arguments:
+        model: A model, or its name.
+        data: What it is measured on: one long text, of which windows are taken; a path to a file of rows
+            (`unmask.data`); a list of texts, or of rows such as `{"prompt": …, "answer": …}`; or sequences of tokens.
+        orders: Names of the orders to measure; those that fit.
+        texts: How many sequences, at most.
+        points: Places at which orders are measured; more is finer and slower.
+        seed: Seeds everything that is random.
+        progress: Called with the name of an order and the number of texts evaluated since the last call.
+    """
+    found = models.load(model) if isinstance(model, str) else check.instance("model", model, models.Model, "be a model")
+    sequences = sequences_of(found, data, check.integer("texts", texts, least=2), seed)
+    longest = int(sequences.counts.max())
+    kinds: dict[str, BlindOrder] = {name: measurable(name) for name in check.listed("orders", orders, "be names")}
+    wanted = {name: kind for name, kind in kinds.items() if fits(kind, longest)}
+    kept = blank(found.fingerprint, sequences, seed)
+    return measure_orders(found.predictor, wanted, sequences, kept, rng=seed, points=points, progress=progress)
+
+
+def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequences:
+    """Whatever data are, as sequences on the model's device; at most so many."""
+    if isinstance(data, Sequences | Tensor):
+        return Sequences.of(data, device=model.device)
+    if isinstance(data, str):
+        cut = model.cut()
+        store = Store.of(data, model.codec)
+        most = len(store) // cut.length
+        if most < 2:
+            wanted = f"have at least two sequences of {cut.length} tokens"
+            raise check.InputError("data", wanted, found=f"{len(store)}", remedy="Or give a list of shorter texts.")
+        windows = store.even_windows(cut.length, min(texts, most))
+        return Sequences.of(windows.tolist(), device=model.device)
+    if isinstance(data, os.PathLike):
+        source = rows(data)
+    else:
+        source = (_row(number, each) for number, each in enumerate(check.listed("data", data, "be texts or rows"), 1))
+    return collect(model, source, most=texts, rng=seed).required().sequences.to(model.device)
+
+
+def _row(number: int, given: object) -> Row:
+    if isinstance(given, str):
+        return Row("data", number, text=given)
+    if isinstance(given, Mapping):
+        parts = cast("Mapping[str, Any]", given)
+        if unknown := sorted(set(parts) - {"prompt", "answer", "text", "given"}):
+            raise check.InputError("data", "have rows of prompt, answer, text and given", found=f"'{unknown[0]}'")
+        return Row("data", number, **parts)
+    raise check.InputError("data", "be texts or rows", found=check.shown(given))
