@@ -185,14 +185,14 @@ class Group(click.Group):
 @contextmanager
 def _whoever_reads() -> Iterator[None]:
     """A reader that goes away ends the command with 0, where click would end it with 1; a full disk is a mistake."""
-    from unmask.words.mistakes import sentence
-
     try:
         yield
     except BrokenPipeError:
         _forget_the_reader()
         raise click.exceptions.Exit(0) from None
     except OSError as error:
+        from unmask.words.mistakes import sentence
+
         if (words := sentence(error)) is None:
             raise
         raise click.UsageError(words) from error
