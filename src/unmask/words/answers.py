@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING, Any, final
+from typing import IO, TYPE_CHECKING, Any, cast, final
 
 from unmask import _check as check
 from unmask.data import Encoded, Row, chunks, encode, rows
@@ -139,7 +139,7 @@ def _copied(copy: IO[str]) -> Iterator[Row]:
     for line in copy:
         found: dict[str, Any] = json.loads(line)
         given: Any = found.pop("given")
-        yield Row(**found, given=tuple(given) if type(given) is list else given)  # JSON knows no tuples
+        yield Row(**found, given=tuple(cast("list[int]", given)) if isinstance(given, list) else given)
 
 
 def _check_length(model: "Model", row: Row, found: Encoded, answer: int) -> None:
