@@ -6,6 +6,7 @@ This process never runs torch itself, so that it can be copied (`fork`) for each
 An attempt dies at a random call of those functions between which something could be lost, before or after it.
 """
 
+import importlib
 import json
 import os
 import random
@@ -92,9 +93,9 @@ def main() -> None:
     folder, model, rng = Path(sys.argv[1]), sys.argv[2], random.Random(int(sys.argv[3]))
     whole, killed = folder / "whole", folder / "killed"
     if model.startswith("hf:"):  # the copies then need not load it, which takes seconds
-        from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM, PreTrainedTokenizerFast
-
-        assert AutoModelForMaskedLM and AutoTokenizer and BertForMaskedLM and PreTrainedTokenizerFast
+        library = importlib.import_module("transformers")
+        for name in ("AutoModelForMaskedLM", "AutoTokenizer", "BertForMaskedLM", "PreTrainedTokenizerFast"):
+            getattr(library, name)
     whole.mkdir()
     killed.mkdir()
     kills = 0

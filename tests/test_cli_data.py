@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_costs_are_per_token_to_fill(place):
         "calibrate", *rows_of(place), "--output", place / "c.json", "--orders", "random,comb-2", "--points", 9
     )
     assert (measured["measured"], measured["tokens"], measured["too_long"]) == ([], tokens, 0)
-    best = [row for row in measured["rows"] if row["steps"] == 8][0]
+    best = next(row for row in measured["rows"] if row["steps"] == 8)
     assert best["nll"] == pytest.approx(found.best(8)[0][1].nll / tokens)
 
 
@@ -402,3 +403,21 @@ def test_memory_does_not_grow_with_the_rows(place, tmp_path, monkeypatch):
     assert max(seen) <= 128
     assert sum(seen) == 1000
     assert np.unique([json.loads(row)["seed"] for row in (tmp_path / "o.jsonl").open()]).size == 1000
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the page is for a shell")
+def test_the_commands_of_the_page_on_answers_can_be_pasted(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "answers.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^    .*\n)+", page.split("## Other models")[0], flags=re.M)
+    blocks = [block.replace("\n    ", "\n").removeprefix("    ") for block in blocks]
+    commands = "".join(block for block in blocks if not block.startswith("{"))
+    (tmp_path / "unmask").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unmask.cli "$@"\n')
+    (tmp_path / "unmask").chmod(0o755)
+    paths = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    line = ["bash", "-e", "-c", commands]
+    done = subprocess.run(line, cwd=tmp_path, env=paths, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(row) for row in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [(row["valid_tokens"], row["evaluations"]) for row in rows] == [(20, 8), (10, 8)]
+    assert "in the beginning " in done.stdout
+    assert len((tmp_path / "costs.csv").read_text().splitlines()) == 3
