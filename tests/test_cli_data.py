@@ -421,3 +421,35 @@ def test_the_commands_of_the_page_on_answers_can_be_pasted(tmp_path):
     assert [(row["valid_tokens"], row["evaluations"]) for row in rows] == [(20, 8), (10, 8)]
     assert "in the beginning " in done.stdout
     assert len((tmp_path / "costs.csv").read_text().splitlines()) == 3
+
+
+def test_a_model_is_trained_on_rows(place, tmp_path):
+    """Rows that are too short are counted, and the same letters in other rows are another run."""
+    rows = written(tmp_path / "r.jsonl", [{"prompt": "aaaa", "answer": "aaaa"}, {"text": "bbbbbbbbb"}, {"text": "ab"}])
+    shape = "--length 8 --width 16 --layers 2 --heads 2 --steps 20 --batch 16 --device cpu"
+    line = ("train", "--output", tmp_path / "run", *shape.split())
+    record = answer(*line, "--data", rows)
+    assert (record["tokens"], record["too_short"], record["finished"]) == (17, 1, True)
+    assert "1 row is shorter than 8 tokens, and left out: the first is line 3 of" in run(*line, "--data", rows).stderr
+    texts = answer("generate", "--model", tmp_path / "run", "--count", 8, "--steps", 8, "--seed", 1)["texts"]
+    assert all(re.fullmatch("[ab]{8}", text) for text in texts)
+    rows.write_text('{"text": "aaaaaaaabbbbbbbbb"}\n')
+    assert "another text" in complaint(*line, "--data", rows)
+    assert complaint(*line, "--data", written(rows, [{"text": "ab"}, {"text": "aba"}])).endswith(
+        f"at least 8 tokens, and the longest, line 2 of '{rows}', has 3. Give a smaller --length."
+    )
+    assert complaint("train", "--output", tmp_path / "other") == "Either --text or --data must be given."
+
+
+def test_windows_within_rows_are_uniform_over_all_places():
+    """Chi-squared over the 3 + 1 + 0 + 2 places of four rows, 6,000 draws; fails once in 10,000 seeds."""
+    from scipy.stats import chisquare
+
+    from unmask.models.text import Store
+
+    rows = [np.arange(0, 5), np.arange(10, 13), np.arange(20, 22), np.arange(30, 34)]
+    found = Store.of_rows(rows, 40).random_windows(3, 6000, rng=np.random.default_rng(0))
+    assert np.array_equal(np.diff(found, axis=1), np.ones((6000, 2)))
+    starts, counts = np.unique(found[:, 0], return_counts=True)
+    assert starts.tolist() == [0, 1, 2, 10, 30, 31]
+    assert chisquare(counts).pvalue > 1e-4
