@@ -17,10 +17,10 @@ from unmask import _check as check
 from unmask import size
 from unmask._torch import Tensor, plain, torch
 from unmask.calibrate.losses import Losses
-from unmask.calibrate.shards import EqualTally, Measured, MixedTally, Tally
+from unmask.calibrate.shards import EqualTally, Measured, MixedTally, Tally, segments_of
 from unmask.engine import LOCAL, Engine, Job
 from unmask.evaluate.given import Randomness, seed_of, texts_of
-from unmask.order import BlindOrder, Comb
+from unmask.order import BlindOrder, Comb, Spread
 from unmask.predict import MaskPredictor
 from unmask.sequences import Sequences
 
@@ -72,16 +72,21 @@ def measure(
     told = None if steps is None else check.integer("steps", steps, least=1)
     wanted = _wanted(places, length)
     equal = int(counts.min()) == length
-    first = _first_places(order, length, told or length, wanted, equal)
-    comb = isinstance(order, Comb) and equal
-    count = len(first) if comb else max(len(first), points)
+    if equal:
+        unit, segments, absolute = length, None, False
+        first = _first_places(order, length, told or length, wanted)
+    else:
+        unit, segments, absolute = _unit(order, length), segments_of(order), isinstance(order, Spread)
+        first = _counts(length, points) if absolute else _shares(unit, points, points >= length)
+    fixed = not equal or isinstance(order, Comb)
+    count = len(first) if fixed else max(len(first), points)
     ranks = torch.as_tensor(_ranks(order, texts, told, seed, plain(among))).to(texts.tokens.device)
-    rows: Tally = (
-        EqualTally(order, counts.size, length, count) if equal else MixedTally(order, counts, length, count, among)
+    tally: Tally = (
+        EqualTally(order, counts.size, length, count) if equal else MixedTally(order, counts, unit, count, among)
     )
     job = Job(
         engine,
-        Measured(predictor, length, rows.by_rank),
+        Measured(predictor, length, tally.by_rank, unit, segments, absolute),
         (texts.tokens, texts.masked, texts.lengths, ranks),
         texts.cuts(batch, pad=predictor.pad, whole=predictor.whole),
     )
@@ -89,12 +94,12 @@ def measure(
     def visit(*wanted: int) -> None:
         found = job([(visible,) for visible in wanted], lambda task, done: progress(done))
         for visible, parts in zip(wanted, found, strict=True):
-            rows.add(visible, parts)
+            tally.add(visible, parts)
 
     visit(*first)
-    while len(rows.found) < count:
-        visit(rows.next_place())
-    return rows.losses()
+    while len(tally.found) < count:
+        visit(tally.next_place())
+    return tally.losses()
 
 
 def _wanted(places: Iterable[int], length: int) -> list[int]:
@@ -105,16 +110,47 @@ def _wanted(places: Iterable[int], length: int) -> list[int]:
     return [check.integer("places", place, least=0, most=length - 1) for place in given]
 
 
-def _first_places(order: BlindOrder, length: int, steps: int, places: list[int], equal: bool) -> list[int]:
-    """What is measured at once: all there is of a comb, the ends, the middle and what was asked for of other orders.
-
-    Where texts differ, teeth do too: a comb is then measured at even shares, as other orders are.
-    """
-    if isinstance(order, Comb) and equal:
+def _first_places(order: BlindOrder, length: int, steps: int, places: list[int]) -> list[int]:
+    """What is measured at once: all there is of a comb, the ends, the middle and what was asked for of other orders."""
+    if isinstance(order, Comb):
         # Teeth differ by one token where they cannot be equal, the longer ones first, as even sizes do.
         teeth = size.Even(order.teeth(length, steps)).sizes(length)
         return (np.cumsum(teeth) - teeth).tolist()
     return sorted({0, length // 2, length - 1, *places})
+
+
+def _unit(order: BlindOrder, length: int) -> int:
+    """What shares are counted in where texts differ: a power of two, so that halves are halves of all of them."""
+    segments = segments_of(order)
+    most = length if segments is None else _teeth(length, segments)
+    return 1 << (most - 1).bit_length()
+
+
+def _teeth(length: int, segments: int) -> int:
+    """Teeth of a comb of so many segments."""
+    return -(-length // min(segments, length))
+
+
+def _shares(unit: int, points: int, everything: bool) -> list[int]:
+    """Even shares, as many as fit, and the smallest ones; or all there are."""
+    if everything or unit <= points:
+        return list(range(unit))
+    step = unit >> (points.bit_length() - 1)
+    return sorted({*range(0, unit, step), *(unit >> power for power in range(1, unit.bit_length()))})
+
+
+def _counts(length: int, points: int) -> list[int]:
+    """Numbers of tokens from 0 on, as many from each power of two to the next, and all if they fit."""
+    if points >= length:
+        return list(range(length))
+    found, parts = [0], 1
+    while True:
+        ends = [1 << power for power in range(length.bit_length())]
+        more = {0, *(end + part * end // parts for end in ends for part in range(min(parts, end)))}
+        more = {place for place in more if place < length}
+        if len(more) > points:
+            return found
+        found, parts = sorted(more), 2 * parts
 
 
 def _ranks(order: BlindOrder, texts: Sequences, steps: int | None, seed: int, numbers: list[int]) -> NDArray[np.int64]:

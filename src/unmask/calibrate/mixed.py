@@ -1,8 +1,10 @@
 """What was measured of a model under one order, on texts with different numbers of tokens to fill.
 
-A text with `m` tokens to fill was measured at the same *shares* revealed as every other: with `n_i = ⌊p_i m⌋` visible
-for places `p_0 = 0 < p_1 < …`. Kept are, for each text, its *cells*: the loss of its tokens between two neighbouring
-places `l` and `l + 1` with the first `n_i` visible, for all `l ≥ i`. From them follow
+A text with `m` tokens to fill was measured at the same *shares* revealed as every other: with `n_i = ⌈p_i m⌉` visible
+for places `p_0 = 0 < p_1 < …`, or after `⌈p_i t⌉` of the `t` teeth of a comb. (`Spread` is even after 2, 4, 8 … tokens
+in sequences of any length, so that its places are numbers of tokens.) Kept are, for each text, its *cells*: the loss of
+its tokens between two neighbouring places `l` and `l + 1` with the first `n_i` visible, for all `l ≥ i`. From them
+follow
 
 * what any sizes cost on these texts: for each text the sum over its own steps, interpolated where a step begins between
   two places; nothing is assumed about how losses depend on the number of tokens;
@@ -22,9 +24,9 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Deviations
+from unmask.calibrate.groups import Deviations, Fold
 from unmask.calibrate.losses import Losses, Predicted
-from unmask.order import Random
+from unmask.order import Comb, Random, Spread
 from unmask.size.stretched import nodes_at
 
 _WIDTHS = (1.0, 0.5, 0.25)  # of the neighbourhood of a number of tokens, in its logarithm
@@ -39,12 +41,14 @@ class Mixed(Losses):
     """What was measured of one order on texts that differ in their number of tokens to fill.
 
     Attributes:
-        longest: The largest such number, in which places are counted.
+        unit: What places are counted in: place `v` is the share `v / unit`, of teeth if the order is a comb.
+        longest: The largest number of tokens to fill.
         tokens: Number of tokens to fill of each text.
         cells: Shape `(texts, places, places)`: the loss of the tokens of a text between place `l` and the next with the
             tokens before place `i` visible, in entry `[:, i, l]`; 0 for `l < i`.
     """
 
+    unit: int
     longest: int
     tokens: NDArray[np.int64]
     cells: NDArray[np.float32] = field(repr=False)
@@ -60,7 +64,24 @@ class Mixed(Losses):
 
     @property
     def nodes(self) -> NDArray[np.int64]:
-        return np.append(self.visible, self.length)
+        return self._nodes(self.length)
+
+    @property
+    def most(self) -> int:
+        return np.unique(self.nodes).size - 1
+
+    @property
+    def segments(self) -> int | None:
+        """Of the comb, if the order is one with a number of them."""
+        return self.order.segments if isinstance(self.order, Comb) else None
+
+    @property
+    def absolute(self) -> bool:
+        """Whether places are numbers of tokens, and no shares."""
+        return isinstance(self.order, Spread)
+
+    def _nodes(self, count: int) -> NDArray[np.int64]:
+        return nodes_at(self.visible, self.unit, count, self.segments, absolute=self.absolute)
 
     @property
     def profile(self) -> NDArray[np.float64]:
@@ -70,7 +91,7 @@ class Mixed(Losses):
     @property
     def whole(self) -> bool:
         """Whether every text was measured with every number of its tokens visible."""
-        return self.visible.size == self.length
+        return self.visible.size == self.unit >= self.length and self.segments is None
 
     @property
     def one_by_one(self) -> float | None:
@@ -87,8 +108,7 @@ class Mixed(Losses):
     @cached_property
     def widths(self) -> NDArray[np.int64]:
         """Tokens of each text between two places, shape `(texts, places)`."""
-        ends = np.append(self.visible * self.tokens[:, None] // self.length, self.tokens[:, None], axis=1)
-        return np.diff(ends, axis=1)
+        return np.diff([self._nodes(count) for count in self.tokens.tolist()], axis=1)
 
     def rates(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean loss of a token, by where it is and what is visible, over texts that count so much."""
@@ -139,7 +159,9 @@ class Mixed(Losses):
             marks = np.quantile(self.tokens, np.linspace(0, 1, _REFERENCES), method="nearest")
             tokens = np.unique(marks).tolist()
         rates = [self.rates(self._near(float(count), self._width)) for count in tokens]
-        return size.StretchedTable(steps, self.length, self.visible.tolist(), tokens, np.stack(rates))
+        return size.StretchedTable(
+            steps, self.unit, self.visible.tolist(), tokens, np.stack(rates), self.segments, self.absolute
+        )
 
     @property
     def costs(self) -> NDArray[np.float64]:
@@ -166,7 +188,7 @@ class Mixed(Losses):
         self, count: int, which: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[Any]
     ) -> NDArray[np.float64]:
         """What steps that begin at `starts` cost on texts of so many tokens."""
-        nodes = nodes_at(self.visible, self.length, count)
+        nodes = self._nodes(count)
         if isinstance(self.order, Random):
             left = np.maximum(count - nodes[:-1], 1)
             means = self.cells[which].sum(axis=2, dtype=np.float64) / left

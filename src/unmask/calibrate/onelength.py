@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Groups, Deviations
+from unmask.calibrate.groups import Deviations, Fold, Groups
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.information.curve import Curve
-from unmask.order import BlindOrder, Random
+from unmask.order import BlindOrder, Comb, Random
+from unmask.size.stretched import nodes_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +301,9 @@ class Tabled(OneLength):
     def best(self, steps: int) -> size.StretchedTable:
         widths = np.diff(self.nodes)
         rates = np.add.reduceat(self.table, self.visible, axis=1) / widths
+        places, segments = self.visible.size, self.order.segments if isinstance(self.order, Comb) else None
+        if np.array_equal(nodes_at(range(places), places, self.length, segments), self.nodes):  # where teeth begin
+            return size.StretchedTable(steps, places, range(places), [self.length], rates[None], segments)
         return size.StretchedTable(steps, self.length, self.visible.tolist(), [self.length], rates[None])
 
     def forecast(self, sizes: size.Blind) -> Predicted | None:

@@ -23,7 +23,7 @@ def encoded(losses: Losses) -> dict[str, Any]:
     common = {"order": encode(losses.order, SAVED_ORDERS), "visible": losses.visible.tolist()}
     if isinstance(losses, Mixed):
         values = losses.cells.sum(axis=2) if isinstance(losses.order, Random) else losses.cells[:, *_above(losses)]
-        return {**common, "tokens": losses.tokens.tolist(), "values": _text_of(values)}
+        return {**common, "unit": losses.unit, "tokens": losses.tokens.tolist(), "values": _text_of(values)}
     assert isinstance(losses, OneLength)
     groups = {} if losses.groups is None else {"groups": losses.groups.to_json()}
     return {
@@ -42,12 +42,13 @@ def decoded(given: object, length: int, texts: int) -> Losses:
     """
     data = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     mixed = "tokens" in data
-    for key in ("order", "visible", *(("values",) if mixed else ("table", "error"))):
+    for key in ("order", "visible", *(("unit", "values") if mixed else ("table", "error"))):
         if key not in data:
             raise check.InputError(key, "be there")
-    order, visible = _order(data["order"]), _places(data["visible"], length)
+    unit = check.integer("unit", data["unit"], least=1, most=check.EXACT - 1) if mixed else length
+    order, visible = _order(data["order"]), _places(data["visible"], unit)
     if mixed:
-        return _mixed(order, visible, data, length, texts)
+        return _mixed(order, visible, data, unit, length, texts)
     shapes = {"table": (visible.size, length), "error": (visible.size,)}
     values = {key: check.numbers(key, data[key]) for key in shapes}
     for key, shape in shapes.items():
@@ -79,20 +80,24 @@ def _places(data: object, length: int) -> NDArray[np.int64]:
     return visible.astype(np.int64)
 
 
-def _mixed(order: BlindOrder, visible: NDArray[np.int64], data: dict[str, Any], length: int, texts: int) -> Mixed:
+def _mixed(
+    order: BlindOrder, visible: NDArray[np.int64], data: dict[str, Any], unit: int, length: int, texts: int
+) -> Mixed:
     tokens = check.array("tokens", data["tokens"])
     if tokens.shape != (texts,) or tokens.dtype.kind != "i" or tokens.min() < 1 or tokens.max() != length:
         raise check.InputError("tokens", f"be {texts} integers from 1 to {length}, the largest of them {length}")
     places = visible.size
     width = places if isinstance(order, Random) else places * (places + 1) // 2
     values = _numbers_of(data["values"], texts, width)
-    blank = Mixed(order, visible, length, tokens.astype(np.int64), np.zeros((texts, places, places), dtype=np.float32))
+    blank = Mixed(
+        order, visible, unit, length, tokens.astype(np.int64), np.zeros((texts, places, places), dtype=np.float32)
+    )
     if isinstance(order, Random):
         cells = spread_evenly(values, blank.widths)
     else:
         cells = np.zeros((texts, places, places), dtype=np.float32)
         cells[:, *_above(blank)] = values
-    return Mixed(order, visible, length, blank.tokens, cells)
+    return Mixed(order, visible, unit, length, blank.tokens, cells)
 
 
 def spread_evenly(totals: NDArray[Any], widths: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -1,7 +1,7 @@
 """One measurement, shard by shard, and what all of them give together.
 
 With some number of tokens visible, every text is evaluated once. Texts that differ in their number of tokens to fill
-are measured at the same shares: with `⌊n m / L⌋` of `m` tokens visible where `n` of `L` are of the longest.
+are measured at the same shares (`unmask.size.stretched.nodes_at`).
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from unmask.calibrate.onelength import Curved, Tabled, kind_of, losses_of
 from unmask.calibrate.saved import spread_evenly
 from unmask.engine import Report
 from unmask.evaluate.given import NOT_NUMBERS
-from unmask.order import BlindOrder, Random
+from unmask.order import BlindOrder, Comb, Random
 from unmask.predict import MaskPredictor, predicting
 from unmask.sequences import trimmed
 
@@ -42,11 +42,17 @@ class Measured:
         predictor: The model.
         length: Tokens to fill of the text that has most.
         by_rank: Whether each text's losses are wanted.
+        unit: What the numbers of visible tokens are counted in.
+        segments: Of a comb whose teeth are counted, if it is one.
+        absolute: Whether visible tokens are counted as they are, and not as a share.
     """
 
     predictor: MaskPredictor
     length: int
     by_rank: bool
+    unit: int
+    segments: int | None
+    absolute: bool
 
     @predicting
     def __call__(self, shard: tuple[int, Tensor, Tensor, Tensor, Tensor], report: Report) -> Part:
@@ -54,7 +60,10 @@ class Measured:
         tokens, hidden = trimmed(tokens, hidden, lengths, self.predictor.pad)
         rank = rank[:, : tokens.shape[1]]
         counts = hidden.sum(dim=1)
-        seen = counts * visible // self.length
+        teeth = counts if self.segments is None else -(-counts // counts.clamp(max=self.segments))
+        tooth = -(-teeth * visible // self.unit)
+        seen = tooth * (counts // teeth) + torch.minimum(tooth, counts % teeth)
+        seen = counts.clamp(max=visible) if self.absolute else seen
         masked = rank >= seen[:, None]
         masked &= hidden
         rows = torch.nonzero(masked.flatten())[:, 0]
@@ -174,14 +183,14 @@ class MixedTally(Tally):
     Arguments:
         order: The order.
         counts: Tokens to fill of each text, from the shortest text to the longest.
-        length: The largest of them.
-        places: Numbers of visible tokens that will be measured.
+        unit: What places are counted in.
+        places: How many will be measured.
         among: The number of each text among those that were given.
     """
 
-    def __init__(self, order: BlindOrder, counts: NDArray[np.int64], length: int, places: int, among: Tensor):
-        self.order, self.length, self.counts, self.among = order, length, counts, among
-        self.by_rank = not isinstance(order, Random)
+    def __init__(self, order: BlindOrder, counts: NDArray[np.int64], unit: int, places: int, among: Tensor):
+        self.order, self.length, self.counts, self.among = order, int(counts.max()), counts, among
+        self.unit, self.by_rank, length = unit, not isinstance(order, Random), int(counts.max())
         held = counts.size * places * (length if self.by_rank else places)
         if held > _CELLS:
             raise check.InputError(
@@ -194,19 +203,23 @@ class MixedTally(Tally):
     def add(self, visible: int, parts: list[Part]) -> None:
         means = torch.cat([means for _, means, _ in parts])
         _finite(means)
-        left = self.counts - self.counts * visible // self.length
+        left = self._blank(np.array([visible])).widths[:, 0]
         totals = means.numpy() * left
         self.found[visible] = float(totals.sum() / max(left.sum(), 1))
         by_rank = [losses for _, _, losses in parts if losses is not None]
         self._each[visible] = (torch.cat(by_rank).numpy() if by_rank else totals).astype(np.float32)
 
+    def _blank(self, visible: NDArray[np.int64]) -> Mixed:
+        """The texts without any losses: what lies between places is known beforehand."""
+        none = np.zeros((self.counts.size, 0, 0), dtype=np.float32)
+        return Mixed(self.order, visible, self.unit, self.length, self.counts, none)
+
     def losses(self) -> Losses:
         visible = np.array(sorted(self._each), dtype=np.int64)
         places = visible.size
-        shape = (self.counts.size, places, places)
-        blank = Mixed(self.order, visible, self.length, self.counts, np.zeros(shape, dtype=np.float32))
+        blank = self._blank(visible)
         if self.by_rank:
-            cells = np.zeros(shape, dtype=np.float32)
+            cells = np.zeros((self.counts.size, places, places), dtype=np.float32)
             for number, place in enumerate(visible.tolist()):
                 sums = np.cumsum(self._each[place], axis=1, dtype=np.float64)
                 sums = np.concatenate([np.zeros((len(sums), 1)), sums], axis=1)
@@ -218,7 +231,7 @@ class MixedTally(Tally):
         order = self.among.numpy()
         tokens, kept = np.empty_like(self.counts), np.empty_like(cells)
         tokens[order], kept[order] = self.counts, cells
-        return Mixed(self.order, visible, self.length, tokens, np.maximum(kept, 0.0))
+        return Mixed(self.order, visible, self.unit, self.length, tokens, np.maximum(kept, 0.0))
 
 
 def _finite(losses: Tensor) -> None:
@@ -227,3 +240,8 @@ def _finite(losses: Tensor) -> None:
         raise check.InputError("", NOT_NUMBERS)
     if bool(torch.isinf(losses).any()):
         raise check.InputError("", "The model excludes a token of the texts, whose loss is infinite")
+
+
+def segments_of(order: BlindOrder) -> int | None:
+    """The segments of a comb that has a number of them."""
+    return order.segments if isinstance(order, Comb) else None

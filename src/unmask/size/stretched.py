@@ -13,7 +13,7 @@ in proportion to the logarithm.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import final
 
@@ -73,11 +73,14 @@ class StretchedTable(Planned):
 
     Arguments:
         steps: The number of steps.
-        length: Number of tokens that the places are counted in.
-        visible: Places: numbers of visible tokens that were measured, ascending from 0.
+        length: What the places are counted in: a place `v` is the share `v / length`.
+        visible: Places where losses were measured, ascending from 0.
         tokens: Numbers of tokens to fill that losses are given for, ascending.
         rates: Shape `(len(tokens), places, places)`: mean loss in nats of a token between place `l` and the next one,
             with the tokens before place `i` visible, in entry `[…, i, l]`. Entries with `l < i` are ignored.
+        segments: For a comb, its number of segments: shares are then those of its teeth, and no cut divides a tooth.
+        absolute: True if places are numbers of tokens, whatever there are to fill: for an order whose even prefixes
+            have the same numbers of tokens in every sequence, as those of `Spread` do.
 
     Example:
         >>> rates = [[[1.0, 1.0, 1.0], [0, 0.5, 0.9], [0, 0, 0.2]]]
@@ -89,9 +92,18 @@ class StretchedTable(Planned):
     visible: tuple[int, ...]
     tokens: tuple[int, ...]
     rates: NDArray[np.float64]
+    segments: int | None
+    absolute: bool
 
     def __init__(
-        self, steps: int, length: int, visible: Sequence[int], tokens: Sequence[int], rates: ArrayLike
+        self,
+        steps: int,
+        length: int,
+        visible: Sequence[int],
+        tokens: Sequence[int],
+        rates: ArrayLike,
+        segments: int | None = None,
+        absolute: bool = False,
     ) -> None:
         length = check.integer("length", length, least=1, most=check.LONGEST)
         places = _ascending("visible", visible, least=0, most=length - 1)
@@ -106,7 +118,11 @@ class StretchedTable(Planned):
         if not np.all(np.isfinite(kept)):
             raise check.InputError("rates", "hold finite numbers")
         kept.setflags(write=False)
-        for name, value in (("length", length), ("visible", places), ("tokens", numbers), ("rates", kept)):
+        if segments is not None:
+            check.integer("segments", segments, least=1)
+        check.instance("absolute", absolute, bool, "be True or False")
+        parts = {"length": length, "visible": places, "tokens": numbers, "rates": kept}
+        for name, value in {**parts, "segments": segments, "absolute": absolute}.items():
             object.__setattr__(self, name, value)
         super().__init__(steps)
 
@@ -121,18 +137,19 @@ class StretchedTable(Planned):
 
     @property
     def _key(self) -> tuple[object, ...]:
-        return self.steps, self.length, self.visible, self.tokens
+        return self.steps, self.length, self.visible, self.tokens, self.segments, self.absolute
 
     def fitted(self, count: int) -> "StretchedTable":
         count = check.integer("count", count, least=1)
-        most = np.unique(nodes_at(self.visible, self.length, count)).size - 1
-        if self.steps <= most:
-            return self
-        return StretchedTable(most, self.length, self.visible, self.tokens, self.rates)
+        most = np.unique(self._nodes(count)).size - 1
+        return self if self.steps <= most else replace(self, steps=most)
+
+    def _nodes(self, count: int) -> NDArray[np.int64]:
+        return nodes_at(self.visible, self.length, count, self.segments, absolute=self.absolute)
 
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
-        nodes = nodes_at(self.visible, self.length, length)
+        nodes = self._nodes(length)
         cuts = _best_cuts(nodes, self._at(length), steps)
         if cuts is None:
             most = np.unique(nodes).size - 1
@@ -149,14 +166,29 @@ class StretchedTable(Planned):
         return self.rates[low] + (where - low) * (self.rates[low + 1] - self.rates[low])
 
 
-def nodes_at(visible: ArrayLike, length: int, count: int) -> NDArray[np.int64]:
-    """Where cuts may fall with `count` tokens: the same shares as the places of `length` tokens, and the end.
+def nodes_at(
+    visible: ArrayLike, length: int, count: int, segments: int | None = None, *, absolute: bool = False
+) -> NDArray[np.int64]:
+    """Where cuts may fall with `count` tokens: at the same shares as places of `length`, rounded up, and at the end.
+
+    Arguments:
+        visible: Places.
+        length: What they are counted in.
+        count: Number of tokens.
+        segments: Of a comb, if it is one: shares are those of its teeth.
+        absolute: Whether places are numbers of tokens, and no shares.
 
     Example:
         >>> nodes_at([0, 2, 4], 6, 4).tolist(), nodes_at([0, 2, 4], 6, 2).tolist()
-        ([0, 1, 2, 4], [0, 0, 1, 2])
+        ([0, 2, 3, 4], [0, 1, 2, 2])
+        >>> nodes_at([0, 1, 2, 3], 4, 10, segments=3).tolist()  # four teeth, of 3, 3, 2 and 2 tokens
+        [0, 3, 6, 8, 10]
     """
-    return np.append(np.asarray(visible, dtype=np.int64) * count // length, count)
+    if absolute:
+        return np.append(np.minimum(np.asarray(visible, dtype=np.int64), count), count)
+    teeth = count if segments is None else -(-count // min(segments, count))
+    tooth = -(-np.asarray(visible, dtype=np.int64) * teeth // length)
+    return np.append(tooth * (count // teeth) + np.minimum(tooth, count % teeth), count)
 
 
 def _best_cuts(nodes: NDArray[np.int64], rates: NDArray[np.float64], steps: int) -> NDArray[np.int64] | None:
