@@ -532,9 +532,14 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     assert rows[0]["predicted"] == pytest.approx(record["nll"])
     text = run(*line)
     assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
-    assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", saved) == (
-        f"--schedule must be for the 8 tokens to fill, and '{saved}' is for 16. "
-        "Give the --model it was made for, or --length 16."
+    # It fits any number of tokens; a list of sizes fits one.
+    shorter = answer("generate --model", place / "m.safetensors", "--length 8 --schedule", saved)
+    assert [sum(sizes) for sizes in shorter["sizes"]] == [8] * 4
+    listed = tmp_path / "listed.json"
+    Schedule(size.Explicit([4, 12]), order.Random()).save(listed)
+    assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", listed) == (
+        f"--schedule must be for the 8 tokens to fill, and '{listed}' is for 16. "
+        "Give the --model it was made for, or --length 16; what `unmask advise` saves fits any."
     )
     assert f"must name a calibration, and '{saved}' is a schedule" in complaint(
         "advise --target 1 --calibration", saved
@@ -578,11 +583,11 @@ def test_advice_can_measure_first(place):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--target 0.1", "Say where the model was measured: either --calibration or --text."),
+        ("--target 0.1", "Say where the model was measured: --calibration, --text or --data."),
         ("--calibration C", "Say what is wanted: either --target or --steps."),
         ("--calibration C --target -1", "--target must be at least 0, not -1."),
         ("--calibration C --steps 17", "--steps must be at most 16, not 17."),
-        ("--calibration C --target 1 --texts 4", "Without --text there is no use for --texts."),
+        ("--calibration C --target 1 --texts 4", "Without --text or --data there is no use for --texts."),
         ("--calibration C --target 1 --save no/s.json", "--save must be in a folder that exists"),
     ],
 )

@@ -15,29 +15,28 @@ from unmask.cli import options
 from unmask.cli.output import terminal
 from unmask.cli.report import Report, plain, title
 from unmask.words import sentences
-from unmask.words.inputs import BUILTIN, check_calibration, read_calibration, shipped_calibration
-from unmask.words.models import Source, windows
+from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
+from unmask.words.models import Source
 from unmask.words.outputs import check_place
+from unmask.words.texts import Texts
 
 
 @options.command
 @options.model
 @options.calibration
-@click.option("--text", type=options.FILE, metavar="FILE", help="Or a text, to measure now; this takes minutes.")
+@options.texts("Or a text, to measure now; this takes minutes.")
 @click.option("--target", type=options.NUMBER, metavar="BITS", help="Bits per token allowed above one by one.")
 @click.option("--steps", type=options.INTEGER, metavar="K", help="The number of steps, if that is settled.")
 @click.option("--save", type=options.FILE, metavar="FILE", help="Write the schedule, for `unmask generate --schedule`.")
-@options.texts
 @options.length
 @options.seed
 def advise(
     source: Source,
     calibration: Path | None,
-    text: Path | None,
+    texts: Texts,
     target: float | None,
     steps: int | None,
     save: Path | None,
-    count: int | None,
     length: int | None,
     seed: int,
 ) -> Report:
@@ -47,7 +46,8 @@ def advise(
     measured orders: the best this model does when nothing is revealed in parallel. The advice is the schedule with the
     fewest steps that is predicted to stay within it, or with --steps the best schedule of so many.
 
-    The built-in model comes with its calibration, on English text; other models need one.
+    The built-in model comes with its calibration, on English text; other models need one. What --save writes makes its
+    sizes for each number of tokens to fill, and so fits any prompt and any length.
 
     \b
     Examples:
@@ -55,10 +55,12 @@ def advise(
       unmask advise --calibration calibration.json --target 0.05
       unmask advise --calibration calibration.json --steps 16 --save schedule.json
       unmask advise --model my-run --text held-out.txt --target 0.1 --json
+      unmask advise --model my-run --data rows.jsonl --steps 8 --save schedule.json
     Then:
       unmask generate --schedule schedule.json
 
-    JSON: model (null where a calibration is of an unnamed one), length, target, reference {order, bits_per_token},
+    JSON: model (null where a calibration is of an unnamed one), length (tokens to fill in a text, in the one that has
+    most), tokens (the mean of them), target, reference {order, bits_per_token},
     steps, order, sizes, nll (predicted, nats per token), bits_per_token, error (the standard error of nll), exact_error
     (whether that is the spread over texts, or only about so much), above (bits per token over the reference),
     above_error (its standard error, paired, or null), texts, optimism (bits per token by which the prediction is too
@@ -66,33 +68,34 @@ def advise(
     null, even_random {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null
     means never.
     """
-    if calibration is not None and text is not None:
-        ways = "either {calibration} or {text}, not both"
+    if calibration is not None and not texts.none:
+        ways = f"either {{calibration}} or {'{text}' if texts.data is None else '{data}'}, not both"
         raise check.InputError("", f"Say where the model was measured: {ways}")
     if target is None and steps is None:
         raise check.InputError("", "Say what is wanted: either {target} or {steps}")
-    if text is None and count is not None:
-        raise check.InputError("", "Without {text} there is no use for {texts}", remedy="Leave it out.")
+    if texts.none and texts.count is not None:
+        raise check.InputError("", "Without {text} or {data} there is no use for {texts}", remedy="Leave it out.")
     check_place("save", save)
     if calibration is not None:
-        found = read_calibration(calibration)
+        found, note = read_calibration(calibration), ""
         known = _is_of(found, calibration, source, length)
     else:
-        found, known = _of(source, text, count, length, seed), True
+        found, note, known = *_of(source, texts, length, seed), True
     advice = find(found, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
     words = sentences.advice(advice, found, target)
-    about = {"model": source.name if known else None, "length": found.length, "target": target}
+    about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
     saved = {"saved": None if save is None else str(save), "advice": " ".join(words)}
-    record = {**about, **sentences.advice_record(advice, found.length), **saved}
+    record = {**about, **sentences.advice_record(advice, found.tokens), **saved}
     following = "the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
     if save is not None:
         of = source.words if _named() else f"--model {BUILTIN}" if known else "--model MODEL"
-        following = f"unmask generate {of} --length {found.length} --schedule {shlex.quote(str(save))}"
+        what = f"--length {found.length}" if of_one_length(found) else "--data prompts.jsonl --output answers.jsonl"
+        following = f"unmask generate {of} {what} --schedule {shlex.quote(str(save))}"
     width = min(terminal().width, 80) - 1
     lines = [f"{textwrap.fill(sentence, width)}\n" for sentence in words]
-    return Report(record, [title(lines[0]), *map(plain, lines[1:])], written=[save], next=following)
+    return Report(record, [title(lines[0]), *map(plain, lines[1:])], written=[save], next=following, note=note)
 
 
 def _named() -> bool:
@@ -112,20 +115,22 @@ def _is_of(found: Calibration, file: Path, source: Source, length: int | None) -
     return True
 
 
-def _of(source: Source, text: Path | None, count: int | None, length: int | None, seed: int) -> Calibration:
-    """The calibration of a model: measured now if there is a text, else the one it comes with."""
-    if text is None:
+def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Calibration, str]:
+    """The calibration of a model, measured now if there are texts, else the one it comes with; and a note on them."""
+    if texts.none:
         found = shipped_calibration() if source.name == BUILTIN else None
         if found is None:
-            raise check.InputError("", "Say where the model was measured: either {calibration} or {text}")
+            raise check.InputError("", "Say where the model was measured: {calibration}, {text} or {data}")
         if length is not None and length != found.length:
             raise check.InputError("length", f"be that of the calibration, {found.length}", found=f"{length}")
-        return found
+        return found, ""
 
-    model = source.load_for(length)
-    tokens = windows(model, text, count)
-    wanted = measuring.wanted_orders(measuring.ORDERS, model.length)
+    model = source.load_for(length, whole=texts.data is not None)
+    taken = texts.collected(model, seed)
+    tokens = taken.sequences
+    wanted = measuring.wanted_orders(measuring.ORDERS, int(tokens.counts.max()))
     from unmask.calibrate.series import blank
 
     with check.blamed("model", "be usable", source.name, parts=False):
-        return measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)
+        found = measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)
+    return found, taken.note

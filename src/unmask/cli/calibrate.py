@@ -19,15 +19,16 @@ from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.words.inputs import check_calibration, read_calibration
-from unmask.words.models import Source, windows
+from unmask.words.models import Source
 from unmask.words.outputs import check_place
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.sentences import abbreviated, bits, number
+from unmask.words.texts import Texts, about
 from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
-    from unmask._torch import Tensor
     from unmask.models import Model
+    from unmask.sequences import Sequences
 
 ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 _TABLE = (8, 16, 32, 64)
@@ -35,13 +36,12 @@ _TABLE = (8, 16, 32, 64)
 
 @options.command
 @options.model
-@options.text
+@options.texts()
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
     default=",".join(ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
 )  # fmt: skip
-@options.texts
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
@@ -51,10 +51,9 @@ _TABLE = (8, 16, 32, 64)
 @options.seed
 def calibrate(
     source: Source,
-    text: Path,
+    texts: Texts,
     output: Path,
     orders: list[str],
-    count: int | None,
     length: int | None,
     points: int,
     workers: Workers,
@@ -67,36 +66,51 @@ def calibrate(
     file is written after every order, and running the command again continues it: orders that it already has, for the
     same model, texts and seed, are kept.
 
+    Rows of --data may differ in length and in what is to be filled of them: the answer to a prompt, or a text but for
+    what is given of it. Losses are then those at each share revealed, and bits per token those of what is to be filled.
+    No row is cut: those that are too long for the model, or for --length, are left out and counted.
+
     \b
     Examples:
       unmask calibrate --text held-out.txt --output calibration.json
       unmask calibrate --model my-run --text held-out.txt --output c.json --texts 256
       unmask calibrate --text held-out.txt --output c.json --orders random,comb-16,left-to-right --json
       unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
+      unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --texts 256
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
-    JSON: model, length, texts, seconds, orders, measured (those that were not in the file when it began), entropy, tc
-    and dtc of the model (from the random order; each with nats per sequence and bits_per_token, null without that
-    order), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best
-    orders first.
+    JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of them), texts, too_long
+    (rows left out), seconds, orders, measured (those that were not in the file when it began), entropy, tc and dtc of
+    the model (from the random order; each with nats per sequence and bits_per_token, null without that order, and where
+    texts differ), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll);
+    best orders first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)
 
+    texts.required()
     engine = workers.on(source.place)
-    model = source.load_for(length)
+    model = source.load_for(length, whole=texts.data is not None)
+    taken = texts.collected(model, seed)
+    most = int(taken.sequences.counts.max())
     if click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT:
         with check.renamed("order", "orders"):
-            check_combs(orders, model.length)
-    wanted = wanted_orders(orders, model.length)
-    tokens = windows(model, text, count)
+            check_combs(orders, most)
+    wanted = wanted_orders(orders, most)
     begin = time.perf_counter()
-    kept = _kept(output, model, tokens, seed)
+    kept = _kept(output, model, taken.sequences, seed, None if texts.text is None else model.length)
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = measured(
-                model, wanted, tokens, kept, seed=seed, points=points, engine=engine, save=partial(_saved, output)
+                model,
+                wanted,
+                taken.sequences,
+                kept,
+                seed=seed,
+                points=points,
+                engine=engine,
+                save=partial(_saved, output),
             )
     except KeyboardInterrupt:
         left = "has what was finished, and the same command goes on" if output.exists() else "was not written"
@@ -105,7 +119,9 @@ def calibrate(
     record: dict[str, Any] = {
         "model": source.name,
         "length": found.length,
+        "tokens": found.tokens,
         "texts": found.texts,
+        "too_long": taken.long,
         "seconds": round(seconds, 1),
         "orders": list(found.losses),
         "measured": [name for name in found.losses if name not in kept.losses],
@@ -113,7 +129,9 @@ def calibrate(
         "rows": _rows(found),
     }
     following = f"unmask advise {source.words} --calibration {shlex.quote(str(output))} --target 0.05"
-    return Report(record, _shown(record), written=[f"{output}   ({seconds:.0f} s)"], next=following)
+    return Report(
+        record, _shown(record, about(taken), taken.note), written=[f"{output}   ({seconds:.0f} s)"], next=following
+    )
 
 
 def wanted_orders(names: list[str] | tuple[str, ...], length: int) -> dict[str, order.BlindOrder]:
@@ -125,7 +143,7 @@ def wanted_orders(names: list[str] | tuple[str, ...], length: int) -> dict[str, 
 def measured(
     model: "Model",
     wanted: dict[str, order.BlindOrder],
-    tokens: "Tensor",
+    tokens: "Sequences",
     kept: Calibration,
     *,
     seed: int,
@@ -136,9 +154,16 @@ def measured(
     """The calibration with all of `wanted`, measured with a bar for each; what `kept` has is not measured again."""
     from unmask.calibrate.series import evaluations, measure_orders
 
+    counts = tokens.counts
+    most, equal = int(counts.max()), int(counts.min()) == int(counts.max())
+
+    def each(kind: order.BlindOrder) -> int:
+        # Where rows differ, so do the teeth of a comb: it is measured at as many places as other orders.
+        return evaluations(kind if equal or not isinstance(kind, order.Comb) else order.Random(), most, points)
+
     with progress() as bar:
         tasks = {
-            name: bar.add_task(name, total=evaluations(kind, model.length, points) * tokens.shape[0])
+            name: bar.add_task(name, total=each(kind) * len(tokens))
             for name, kind in wanted.items()
             if name not in kept.losses
         }
@@ -155,8 +180,8 @@ def measured(
         )
 
 
-def _kept(output: Path, model: "Model", tokens: "Tensor", seed: int) -> Calibration:
-    """What the output file has already.
+def _kept(output: Path, model: "Model", tokens: "Sequences", seed: int, length: int | None) -> Calibration:
+    """What the output file has already; `length` is that of all texts, if they are windows of one.
 
     Raises:
         InputError: if the file holds something else, or was made for another model, length, text or seed.
@@ -168,12 +193,13 @@ def _kept(output: Path, model: "Model", tokens: "Tensor", seed: int) -> Calibrat
         return fresh
     with check.renamed("calibration", "output"):
         found = read_calibration(output)
-    check_calibration(found, output, model.length, model.fingerprint, "Choose another {output} for this one.")
+    check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this one.")
     if (found.texts, found.source) != (fresh.texts, fresh.source):
+        same = "{data}" if length is None else "{text}"
         raise check.InputError(
             "",
             f"The calibration '{output}' was made with other texts or another seed",
-            remedy="Choose another {output}, or give the same {text}, {texts} and {seed} to continue it.",
+            remedy=f"Choose another {{output}}, or give the same {same}, {{texts}} and {{seed}} to continue it.",
         )
     return found
 
@@ -193,9 +219,9 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
             "steps": steps,
             "order": name,
             "sizes": plan.sizes.tolist(),
-            "nll": plan.nll / found.length,
-            "bits_per_token": bits(plan.nll, found.length),
-            "error": plan.error / found.length,
+            "nll": plan.nll / found.tokens,
+            "bits_per_token": bits(plan.nll, found.tokens),
+            "error": plan.error / found.tokens,
         }
         for steps in _TABLE
         if steps <= found.length
@@ -211,7 +237,7 @@ def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
     return {key: {"nats": value, "bits_per_token": bits(value, found.length)} for key, value in values.items()}
 
 
-def _shown(record: dict[str, Any]) -> list[Any]:
+def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
     shown: list[Any] = [plain(f"Already measured: {name}") for name in record["orders"] if not record["measured"]]
     if record["entropy"] is not None:
         labels = {"entropy": "entropy", "tc": "total correlation", "dtc": "dual total correlation"}
@@ -220,10 +246,14 @@ def _shown(record: dict[str, Any]) -> list[Any]:
             for key, label in labels.items()
         ]
         shown += [
-            title(f"The model on {record['texts']} sequences of {record['length']} tokens\n"),
+            title(f"The model on {texts}\n"),
             facts(*lines),
             dim("  one by one in random order, the model's own error included\n"),
         ]
+    else:
+        shown.append(title(f"The model on {texts}\n"))
+    if note:
+        shown.append(plain(f"{note}\n"))
     best = [row for steps in _TABLE for row in [row for row in record["rows"] if row["steps"] == steps][:2]]
     columns = (
         Column("steps", lambda row: str(row["steps"])),

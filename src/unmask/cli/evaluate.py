@@ -1,6 +1,7 @@
 """`unmask evaluate`: the exact cost of schedules on texts, by replay."""
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,18 @@ from unmask.engine import Engine
 from unmask.evaluate import Estimate
 from unmask.names import RULES
 from unmask.words.inputs import read_schedule
-from unmask.words.models import Source, windows
+from unmask.words.models import Source
 from unmask.words.outputs import check_place, check_rows, write_rows
-from unmask.words.schedules import NamedSchedule, described, table
+from unmask.words.schedules import NamedSchedule, check_fits, described, table
 from unmask.words.sentences import bits, counted
+from unmask.words.texts import Texts, about
+from unmask.words.unfinished import Unfinished, unfinished
 from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
-    from unmask._torch import Tensor
     from unmask.evaluate.comparison import Comparison, Cost
     from unmask.models import Model
+    from unmask.sequences import Sequences
 
 _BIT = math.log(2)
 _NAMES = 23  # letters of order and size beside which there is room for all columns
@@ -34,7 +37,7 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 
 @options.command
 @options.model
-@options.text
+@options.texts()
 @click.option("--order", "orders", type=options.Listed(options.ORDER), metavar="NAMES", help=options.ORDER_HELP)
 @click.option(
     "--size", "sizes", type=options.Listed(options.SIZE), metavar="NAMES",
@@ -45,7 +48,6 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 @click.option(
     "--schedule", "files", type=options.FILE, multiple=True, metavar="FILE", help="A schedule from a file; repeatable."
 )
-@options.texts
 @options.length
 @click.option("--calibration", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
 @click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
@@ -58,13 +60,12 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 @options.seed
 def evaluate(
     source: Source,
-    text: Path,
+    texts: Texts,
     orders: list[str] | None,
     sizes: list[str] | None,
     steps: list[int] | None,
     rules: list[str] | None,
     files: tuple[Path, ...],
-    count: int | None,
     length: int | None,
     calibration: Path | None,
     no_reference: bool,
@@ -81,6 +82,11 @@ def evaluate(
     without bias from 32 evaluations of each sequence (a replay would take one per token). Sizes such as threshold:0.9
     decide the number of steps themselves.
 
+    Of rows of --data only what is to be filled is scored: the answer to a prompt, or a text but for what is given of
+    it. Bits per token are those of all rows over the tokens scored in them. A schedule with more steps than a row has
+    tokens to fill takes one step for each. With --output a command that was killed goes on where it was when it is
+    given again: schedules that were measured are kept.
+
     \b
     Examples:
       unmask evaluate --text held-out.txt --order random,spread,comb --size even --steps 8,16,32
@@ -89,10 +95,12 @@ def evaluate(
       unmask evaluate --text held-out.txt --rule maskgit,mdlm,fast-dllm,eb-sampler --steps 16
       unmask evaluate --text held-out.txt --order comb --size even,optimal --steps 16 --calibration c.json
       unmask evaluate --model my-run --text held-out.txt --schedule schedule.json --json
+      unmask evaluate --model my-run --data other.jsonl --schedule schedule.json
       unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
                       --engine ray --output rows.parquet
 
-    JSON: model, length, texts, seed, reference (nats per sequence one by one in random order, with its standard_error;
+    JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of those scored), texts,
+    too_long (rows left out), seed, reference (nats per sequence one by one in random order, with its standard_error;
     or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
     standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
     (nats per token over the row that is best on these texts) and difference_error (both paired), evaluations (mean per
@@ -106,56 +114,106 @@ def evaluate(
     check_place("figure", figure, (".png", ".svg", ".pdf"))
     if figure is not None:
         plot.require()
+    texts.required()
     saved = [described(read_schedule(file)) for file in files]
 
     engine = workers.on(source.place)
-    model, known = source.measured(length, calibration)
-    schedules = [*saved, *table(orders or [], sizes or [], steps or [], model.length, known)]
+    model, known = source.measured(length, calibration, whole=texts.data is not None)
+    taken = texts.collected(model, seed)
+    most = int(taken.sequences.counts.max())
+    schedules = [*saved, *table(orders or [], sizes or [], steps or [], most, known)]
     for name in rules or []:
-        schedules += table([RULES[name].order], [RULES[name].size], steps or [], model.length, known)
-    tokens = windows(model, text, count)
-    with check.blamed("model", "be usable", source.name, parts=False), working(engine):
-        found = _measure(model, schedules, tokens, seed, not no_reference, engine)
-    rows = [_row(named, cost, known, model.length) for named, cost in zip(schedules, found.costs, strict=True)]
-    if output is not None:
-        write_rows(rows, output)
+        schedules += table([RULES[name].order], [RULES[name].size], steps or [], most, known)
+    for named, file in zip(saved, files, strict=False):
+        check_fits(named.schedule, file, taken.sequences.counts.tolist())
+    with ExitStack() as stack:
+        kept = None if output is None else stack.enter_context(
+            unfinished(output, _task(model, schedules, taken.sequences, seed, not no_reference))
+        )  # fmt: skip
+        with check.blamed("model", "be usable", source.name, parts=False), working(engine):
+            found = _measure(model, schedules, taken.sequences, seed, not no_reference, engine, kept)
+        tokens = float(found.tokens.mean())
+        rows = [_row(named, cost, known, tokens) for named, cost in zip(schedules, found.costs, strict=True)]
+        if output is not None and kept is not None:
+            write_rows(rows, output)
+            kept.remove()
     one = None if found.reference is None else Estimate.of(found.reference)
     base = None if one is None else {"nll": one.mean, "standard_error": one.standard_error}
     if figure is not None:
         with replacing(figure) as path:
-            plot.costs(rows, None if base is None else bits(base["nll"], model.length), path)
-    about = {"model": source.name, "length": model.length, "texts": tokens.shape[0], "seed": seed}
-    record = {**about, "reference": base, "rows": rows}
-    return Report(record, _shown(record, known is not None), written=[output, figure])
+            plot.costs(rows, None if base is None else bits(base["nll"], tokens), path)
+    record = {
+        "model": source.name,
+        "length": most,
+        "tokens": tokens,
+        "texts": len(taken),
+        "too_long": taken.long,
+        "seed": seed,
+        "reference": base,
+        "rows": rows,
+    }
+    shown = _shown(record, known is not None, about(taken))
+    return Report(record, shown, written=[output, figure], note=taken.note)
+
+
+def _task(
+    model: "Model", schedules: list[NamedSchedule], tokens: "Sequences", seed: int, reference: bool
+) -> dict[str, Any]:
+    """What is being done, so that nothing else is taken for it."""
+    from unmask.calibrate import blank
+
+    known = blank(model.fingerprint, tokens, seed)
+    return {
+        "command": "evaluate",
+        "model": known.model,
+        "text, data or seed": known.source,
+        "schedule": [row.schedule.to_json() for row in schedules],
+        "reference": reference,
+    }
 
 
 def _measure(
-    model: "Model", schedules: list[NamedSchedule], tokens: "Tensor", seed: int, reference: bool, engine: Engine
+    model: "Model",
+    schedules: list[NamedSchedule],
+    tokens: "Sequences",
+    seed: int,
+    reference: bool,
+    engine: Engine,
+    kept: Unfinished | None,
 ) -> "Comparison":
-    """What the schedules cost, with a bar for each."""
-    from unmask.evaluate.comparison import POINTS, compare
+    """What the schedules cost, with a bar for each; where rows are kept, one schedule after the other."""
+    from unmask.evaluate.comparison import POINTS, Comparison, compare
 
-    count, length = tokens.shape
+    count, length = len(tokens), int(tokens.counts.max())
     with progress() as bar:
         tasks = {-1: bar.add_task("one by one", total=count * min(POINTS, length), visible=reference)}
         for number, row in enumerate(schedules):
             name = f"{row.order} {row.size}" + (f" {row.steps}" if row.steps else "")
             # Where predictions decide the number of steps, the length is as many as it can be.
             tasks[number] = bar.add_task(name, total=count * (row.steps or length))
-        return compare(
-            model.predictor,
-            [row.schedule for row in schedules],
-            tokens,
-            rng=seed,
-            reference=reference,
-            end=model.codec.end,
-            engine=engine,
-            progress=lambda number, done: bar.advance(tasks[number], done),
-        )
+
+        def measured(some: list[NamedSchedule], first: int = 0) -> Comparison:
+            return compare(
+                model.predictor,
+                [row.schedule for row in some],
+                tokens,
+                rng=seed,
+                reference=reference and first == 0,
+                end=model.codec.end,
+                engine=engine,
+                progress=lambda number, done: bar.advance(tasks[number if number < 0 else number + first], done),
+            )
+
+        if kept is None:
+            return measured(schedules)
+        for number in range(kept.done, len(schedules)):
+            kept.add([measured([schedules[number]], number).to_json()])
+        return Comparison.joined([Comparison.from_json(row) for row in kept.rows()])
 
 
-def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, length: int) -> dict[str, Any]:
+def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, length: float) -> dict[str, Any]:
     expected = None if calibration is None else forecast(calibration, named.schedule)
+    theirs = length if calibration is None else calibration.tokens
     return {
         "order": named.order,
         "size": named.size,
@@ -169,13 +227,13 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, le
         "difference_error": cost.difference.standard_error / length,
         "evaluations": cost.evaluations,
         "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
-        "predicted": None if expected is None else expected[0] / length,
-        "predicted_error": None if expected is None else expected[1] / length,
+        "predicted": None if expected is None else expected[0] / theirs,
+        "predicted_error": None if expected is None else expected[1] / theirs,
     }
 
 
-def _shown(record: Row, predicted: bool) -> list[Any]:
-    rows, base, length = record["rows"], record["reference"], record["length"]
+def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
+    rows, base, length = record["rows"], record["reference"], record["tokens"]
     least = min(row["nll"] for row in rows)
 
     def pair(row: Row, key: str, error: str, unit: float, digits: int) -> str:
@@ -205,7 +263,7 @@ def _shown(record: Row, predicted: bool) -> list[Any]:
         Column("over best", over),
         *([last] if both else []),
     )
-    heading = f"Cost of {counted(len(rows), 'schedule')} on {counted(record['texts'], 'sequence')} of {length} tokens"
+    heading = f"Cost of {counted(len(rows), 'schedule')} on {texts}"
     meaning = (
         "predicted by the calibration" if predicted else "excess in nats per sequence over one by one in random order"
     )

@@ -17,8 +17,9 @@ from unmask.engine import SHARD
 from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
-from unmask.words.schedules import build, check_combs, check_sum, words_for
+from unmask.words.schedules import build, check_combs, check_fits, words_for
 from unmask.words.sentences import per_evaluation
+from unmask.words.texts import check_column
 from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
@@ -32,7 +33,7 @@ _PARTS = ("sizes", "revealed", "nll", "valid_tokens", "evaluations")  # of the r
 @options.command
 @options.model
 @click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
-@click.option("--count", type=options.INTEGER, default=4, show_default=True, metavar="N", help="How many sequences.")
+@click.option("--count", type=options.INTEGER, metavar="N", help="How many sequences; 4 by default.")
 @click.option("--order", type=options.ORDER, metavar="NAME", help=f"{options.ORDER_HELP} [comb]")
 @click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [even]")
 @click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
@@ -42,12 +43,19 @@ _PARTS = ("sizes", "revealed", "nll", "valid_tokens", "evaluations")  # of the r
     help="1 samples the model's own law; 0 takes the most likely token.",
 )  # fmt: skip
 @click.option("--top-p", type=options.NUMBER, metavar="P", help="Keep only the likeliest tokens of this total mass.")
-@options.length
+@click.option(
+    "--length", type=options.INTEGER, metavar="L",
+    help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more. With "
+    "--data: tokens to fill after a prompt that does not say what is to be filled; 128, or half of what the model "
+    "takes if that is less.",
+)  # fmt: skip
 @click.option("--prompt", help="Text to be completed: _, or the model's own mask token, stands for a masked token.")
 @click.option(
     "--chat", is_flag=True,
     help="The prompt is a message: write an answer of --length tokens, 128 by default, with the model's chat template.",
 )  # fmt: skip
+@click.option("--data", type=options.FILE, metavar="FILE", help=f"Or prompts, one in each row: {options.DATA}")
+@options.column
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE",
@@ -58,7 +66,7 @@ _PARTS = ("sizes", "revealed", "nll", "valid_tokens", "evaluations")  # of the r
 def generate(
     source: Source,
     steps: int | None,
-    count: int,
+    count: int | None,
     order: str | None,
     size: str | None,
     rule: str | None,
@@ -68,6 +76,8 @@ def generate(
     length: int | None,
     prompt: str | None,
     chat: bool,
+    data: Path | None,
+    column: str | None,
     watch: bool,
     output: Path | None,
     workers: Workers,
@@ -85,6 +95,13 @@ def generate(
     Valid tokens are those drawn before the end. Tokens per evaluation are valid tokens over evaluations, both summed
     over all sequences; elsewhere they are called tokens per forward pass (TPF).
 
+    With --data every row is a prompt, and one row is written for each, in their order. Row i, counted from 0, has the
+    seed SEED + i. A prompt with '_' is filled there, any other is continued by --length tokens; an answer that is there
+    is written anew, as long as it is. With a model that has a chat template prompts are messages. All rows are looked
+    at before the first is filled: one that is none, or is too long for the model, is named by its line. With --output
+    rows are kept in a file beside it as they are finished, in memory for some of them; after whatever end, the same
+    command goes on where it was.
+
     \b
     Examples:
       unmask generate --steps 16 --watch
@@ -96,13 +113,21 @@ def generate(
       unmask generate --rule fast-dllm --temperature 0
       unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
       unmask generate --count 100000 --engine ray --output texts.parquet
+      unmask generate --schedule schedule.json --data prompts.jsonl --output answers.jsonl
+      echo "in the beginning " | unmask generate --data - --length 32
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given, -2 where it was not needed after the end), nll (nats of what was drawn,
     up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A row of
-    --output: seed, text, sizes, revealed, nll, valid_tokens, evaluations of one sequence.
+    --output: seed, text, sizes, revealed, nll, valid_tokens, evaluations of one sequence. With --data: model, schedule,
+    seconds, count (of rows), continued (rows that were there when it began), valid_tokens, evaluations,
+    tokens_per_evaluation, output; and without --output the rows. A row has row (from 0), line, seed, prompt, text (the
+    whole, or the answer to a message), answer (what was filled after the prompt, or null), and the rest of the above.
     """
-    check.integer("count", count, least=1)
+    if data is not None:
+        _check_alone({"prompt": prompt, "count": count, "watch": watch or None})
+    check_column(data, column)
+    count = check.integer("count", 4 if count is None else count, least=1)
     _check_draw(temperature, top_p)
     order, size = words_for(rule, schedule, order, size, steps)
     check_rows(output, (".jsonl", ".parquet"))
@@ -117,6 +142,11 @@ def generate(
 
     engine = workers.on(source.place)
     model = source.load()
+    if data is not None:
+        from unmask.cli.answers import Filling, answered
+
+        how = Filling(source.name, steps, order, size, schedule, chosen, draw_for(temperature, top_p=top_p), seed)
+        return answered(model, data, column, length, chat or None, how, output, engine)
     start, first = start_of(model, prompt, length, chat=chat)
     check_memory(count * start.shape[1] * _BYTES, "count", "Take fewer.")
     masked = int((start == model.predictor.mask).sum())
@@ -127,7 +157,7 @@ def generate(
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
         chosen = build(order, size, wanted, masked).schedule
     elif schedule is not None:
-        check_sum(chosen, schedule, masked)
+        check_fits(chosen, schedule, [masked])
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
     sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p), model.stop)
@@ -178,6 +208,13 @@ def generate(
     safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
     between = [line for text in texts if output is None for line in ("", safe(text))][1:]
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
+
+
+def _check_alone(others: dict[str, object]) -> None:
+    """Refuse what has no use where there are rows."""
+    for name, value in others.items():
+        if value is not None:
+            raise check.InputError("", f"With {{data}} there is no use for {{{name}}}", remedy="Leave it out.")
 
 
 def _check_draw(temperature: float, top_p: float | None) -> None:

@@ -15,6 +15,7 @@ from unmask.words import data as words
 from unmask.words import schedules
 from unmask.words.inputs import BUILTIN
 from unmask.words.models import Source
+from unmask.words.texts import Texts
 from unmask.words.workers import ENGINES, Workers
 
 Function = Callable[..., Any]
@@ -238,12 +239,32 @@ length = click.option(
     "--length", type=INTEGER, metavar="L",
     help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
 )  # fmt: skip
-text = click.option(
-    "--text", type=FILE, required=True, metavar="FILE",
-    help="Text that the model has not seen, in its alphabet; that of the built-in model is a to z and the space.",
-)  # fmt: skip
-texts = click.option(
-    "--texts", "count", type=INTEGER, metavar="N",
-    help="How many sequences of the text, spread evenly over it; 32, or all if there are fewer.",
-)  # fmt: skip
+_TEXT = "Text that the model has not seen, in its alphabet; that of the built-in model is a to z and the space."
+DATA = (
+    'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, lines, FASTA, CSV or Parquet; .gz and .xz as '
+    "they are; - is standard input."
+)
+column = click.option("--column", metavar="NAME", help="Of --data: the column, or key, that holds the texts.")
+
+
+def texts(text: str = _TEXT) -> Callable[[Function], Function]:
+    """Where the texts come from that a model is measured on.
+
+    Arguments:
+        text: The help of --text.
+    """
+    return bundled(
+        Texts,
+        "texts",
+        click.option("--text", type=FILE, metavar="FILE", help=text),
+        click.option("--data", type=FILE, metavar="FILE", help=f"Or rows that it has not seen: {DATA}"),
+        column,
+        click.option(
+            "--texts", "count", type=INTEGER, metavar="N",
+            help="How many sequences: windows spread evenly over the text, or rows drawn from the data; 32, or all if "
+            "there are fewer.",
+        ),
+    )  # fmt: skip
+
+
 calibration = click.option("--calibration", type=FILE, metavar="FILE", help="What `unmask calibrate` wrote.")

@@ -16,6 +16,7 @@ from unmask.cli.completion import Words
 from unmask.cli.output import progress
 from unmask.cli.report import Report
 from unmask.words.inputs import read_text
+from unmask.words.texts import Texts
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models.transformer import Transformer
@@ -25,7 +26,9 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 
 
 @options.command
-@click.option("--text", type=options.FILE, required=True, metavar="FILE", help="Text to learn, in UTF-8.")
+@click.option("--text", type=options.FILE, metavar="FILE", help="Text to learn, in UTF-8.")
+@click.option("--data", type=options.FILE, metavar="FILE", help=f"Or rows to learn, one sequence each: {options.DATA}")
+@options.column
 @click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Where to keep the run.")
 @click.option(
     "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
@@ -47,7 +50,9 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @options.device
 @options.seed
 def train(
-    text: Path,
+    text: Path | None,
+    data: Path | None,
+    column: str | None,
     output: Path,
     alphabet: str,
     length: int,
@@ -69,23 +74,29 @@ def train(
     A run that was stopped or killed continues when the same command is given again. Under torchrun the batch is shared
     between the processes.
 
+    With --data windows of --length tokens are taken within rows, each place as often as any other; a prompt and its
+    answer are one sequence. Rows that are shorter have none: they are left out, and counted.
+
     \b
     Examples:
       unmask train --text book.txt --output my-run
       unmask train --text book.txt --output my-run --minutes 30 --batch 256 --device cuda --compile
       unmask train --text book.txt --output small --length 64 --width 64 --layers 2 --steps 2000
+      unmask train --data proteins.fasta --output my-run --length 64
       torchrun --nproc-per-node 2 -m unmask.cli train --text book.txt --output my-run
     Then:
       unmask generate --model my-run --watch
 
-    JSON: output, model (the file), parameters, tokens (of the text), steps (done so far), finished, loss (nats per
+    JSON: output, model (the file), parameters, tokens (of the text), too_short (rows left
+    out), steps (done so far), finished, loss (nats per
     token, the mean since the last line of the log; null if nothing was left to do), bits_per_token, seconds.
     """
     if minutes is not None:
         check.real("minutes", minutes, least=0.0)
     if output.exists() and not output.is_dir():
         raise check.InputError("output", "be a folder", found=f"the file '{output}'")
-    words = read_text(text)
+    Texts(text, data, column).required()
+    words = "" if text is None else read_text(text)
 
     from unmask import models
     from unmask.models import transformer
@@ -101,20 +112,25 @@ def train(
         masks_named,
         new_folder,
         processes,
+        rows_to_learn,
     )
 
     check.integer("layers", layers, least=2, most=transformer.DEEPEST)  # one that mixes positions, one that reads
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
-    codec = alphabet_named(alphabet, words)
+    if data is None:
+        codec = alphabet_named(alphabet, words)
+        store, short, note = Store.of(words, codec), 0, ""
+    else:
+        codec, store, short, note = rows_to_learn(data, column, alphabet, length)
     # Two thirds of four times the width, as is usual for gated layers.
     hidden = max(32, width * 8 // 3 // 32 * 32)
     config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
-    store = Store.of(words, codec)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
     with new_folder(output), processes(device_named(device)) as (place, rank):
         check_memory(config, batch, place)
-        about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
+        ends = b"" if store.ends is None else store.ends.tobytes()
+        about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes() + ends).hexdigest()[:16]}
         claim(output, about, rank)
         with interrupted() as stop, check.renamed("folder", "output"), progress() as bar:
             bar.disable = bar.disable or rank > 0
@@ -135,12 +151,15 @@ def train(
             return None
         about |= {"recipe": asdict(recipe), "masks": masks, "steps": end.step, "tokens": len(store)}
         transformer.save(model, output / models.FILE, about=about)
-    return _report(model, end, steps, len(store), output, output / models.FILE, 130 if stop() else 0)
+    return _report(model, end, steps, len(store), short, output, 130 if stop() else 0, note)
 
 
 def _report(
-    model: "Transformer", end: "Progress", steps: int, tokens: int, output: Path, file: Path, code: int
+    model: "Transformer", end: "Progress", steps: int, tokens: int, short: int, output: Path, code: int, note: str
 ) -> Report | None:
+    from unmask.models import FILE
+
+    file = output / FILE
     finished = end.step == steps
     loss = end.loss if math.isfinite(end.loss) else None
     bits = None if loss is None else loss / math.log(2)
@@ -150,6 +169,7 @@ def _report(
         "model": str(file),
         "parameters": parameters,
         "tokens": tokens,
+        "too_short": short,
         "steps": end.step,
         "finished": finished,
         "loss": loss,
@@ -162,7 +182,7 @@ def _report(
         None if finished else "Stopped before the end. The same command continues the run.",
     ]
     following = f"unmask generate --model {shlex.quote(str(output))} --watch" if finished else ""
-    return Report(record, shown, written=[file], next=following, code=code)
+    return Report(record, shown, written=[file], next=following, note=note, code=code)
 
 
 class _Watch:

@@ -9,7 +9,7 @@ standard error.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,12 +59,48 @@ class Comparison:
         evaluations: Evaluations of a text under each, on average.
         reference: Nats of every text one by one in random order; None if that was not measured.
         counts: Valid tokens and evaluations under each, of all texts together.
+        tokens: Tokens scored of every text, its end included.
     """
 
     nll: NDArray[np.float64]
     evaluations: NDArray[np.float64]
     reference: NDArray[np.float64] | None
     counts: tuple[Counts, ...]
+    tokens: NDArray[np.int64]
+
+    @staticmethod
+    def joined(parts: "Sequence[Comparison]") -> "Comparison":
+        """One of several that were measured on the same texts with the same seed; the first has the reference."""
+        first = parts[0]
+        return Comparison(
+            np.concatenate([part.nll for part in parts]),
+            np.concatenate([part.evaluations for part in parts]),
+            first.reference,
+            tuple(counts for part in parts for counts in part.counts),
+            first.tokens,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values."""
+        return {
+            "nll": self.nll.tolist(),
+            "evaluations": self.evaluations.tolist(),
+            "reference": None if self.reference is None else self.reference.tolist(),
+            "counts": [[each.valid_tokens, each.evaluations] for each in self.counts],
+            "tokens": self.tokens.tolist(),
+        }
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> "Comparison":
+        """What `to_json` described."""
+        reference = found["reference"]
+        return Comparison(
+            np.array(found["nll"], dtype=np.float64),
+            np.array(found["evaluations"], dtype=np.float64),
+            None if reference is None else np.array(reference, dtype=np.float64),
+            tuple(Counts(*each) for each in found["counts"]),
+            np.array(found["tokens"], dtype=np.int64),
+        )
 
     @property
     def costs(self) -> list[Cost]:
@@ -133,4 +169,5 @@ def compare(
         np.array([result.mean_evaluations for result in results]),
         None if base is None else base.numpy(),
         tuple(result.counts for result in results),
+        results[0].revealed.numpy(),
     )

@@ -193,13 +193,30 @@ class Tokenizer(Codec):
 @final
 @dataclass(frozen=True, eq=False)
 class Store:
-    """A long sequence of token ids, in memory or mapped from a file."""
+    """A long sequence of token ids, in memory or mapped from a file; or several, one after the other.
+
+    Attributes:
+        tokens: The token ids.
+        ends: Where each of several sequences ends: random windows lie within one. None if it is one.
+
+    Example:
+        >>> store = Store.of_rows([np.array([0, 1, 2]), np.array([5, 6])], vocab=7)
+        >>> np.unique(store.random_windows(2, 100, rng=np.random.default_rng(0)), axis=0).tolist()
+        [[0, 1], [1, 2], [5, 6]]
+    """
 
     tokens: NDArray[Any]
+    ends: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, text: str, codec: Codec) -> "Store":
         return cls(codec.encode(text).astype(_smallest(codec.vocab)))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[NDArray[Any]], vocab: int) -> "Store":
+        """Several sequences of token ids below `vocab`."""
+        ends = np.cumsum([row.size for row in rows], dtype=np.int64)
+        return cls(np.concatenate([row.astype(_smallest(vocab)) for row in rows]), ends)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as a `.npy` file; it appears complete or not at all."""
@@ -233,7 +250,15 @@ class Store:
     def random_windows(self, length: int, count: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
         """`count` windows at uniformly random places."""
         self._at_least(length)
-        return self.windows(length, rng.integers(len(self) - length + 1, size=count))
+        if self.ends is None:
+            return self.windows(length, rng.integers(len(self) - length + 1, size=count))
+        begins = np.concatenate([[0], self.ends[:-1]])
+        up_to = np.cumsum(np.maximum(self.ends - begins - length + 1, 0))  # places in all sequences up to each
+        if not up_to[-1]:
+            raise check.InputError("text", f"have at least one sequence of {length} tokens")
+        place = rng.integers(up_to[-1], size=count)
+        row = np.searchsorted(up_to, place, side="right")
+        return self.windows(length, self.ends[row] - length - (up_to[row] - 1 - place))
 
     def even_windows(self, length: int, count: int | None = None) -> NDArray[np.int64]:
         """Disjoint windows spread evenly over the text: as many as asked for, or all."""

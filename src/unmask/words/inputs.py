@@ -59,19 +59,26 @@ def shipped_calibration() -> Calibration | None:
         return Calibration.load(path)
 
 
+def of_one_length(calibration: Calibration) -> bool:
+    """Whether all texts that it was measured on have as many tokens to fill."""
+    return calibration.tokens == calibration.length
+
+
 def check_calibration(
-    found: Calibration, path: Path, length: int, fingerprint: str, remedy: str = _OTHER_MODEL
+    found: Calibration, path: Path, length: int | None, fingerprint: str, remedy: str = _OTHER_MODEL
 ) -> None:
     """Refuse a calibration that was made for another model or length, with what to do about it.
+
+    Where texts differ in their number of tokens, whether here or there, only the model must be the same.
 
     Arguments:
         found: The calibration.
         path: Where it was found.
-        length: Tokens of a sequence of the model.
+        length: Tokens of a sequence of the model; None where they differ.
         fingerprint: The model's.
         remedy: What to do about it.
     """
-    if found.length != length:
+    if length is not None and of_one_length(found) and found.length != length:
         made = f"The calibration '{path}' was made for sequences of {found.length} tokens"
         raise check.InputError("", f"{made}, and this model has {length}", remedy=remedy)
     if found.model != fingerprint:

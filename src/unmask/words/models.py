@@ -1,4 +1,4 @@
-"""Which model, on which device, and on which texts.
+"""Which model, on which device; and windows of a text.
 
 torch takes a second to load, and what is asked for may be refused before: it is imported where a model is.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from unmask import _check as check
 from unmask.calibrate import Calibration
-from unmask.words.inputs import BUILTIN, check_calibration, plainer, read_calibration, read_text
+from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, plainer, read_calibration, read_text
 
 if TYPE_CHECKING:
     from unmask._torch import Tensor, torch
@@ -47,19 +47,30 @@ class Source:
             allow_pickle=self.allow_pickle,
         )
 
-    def load_for(self, length: int | None, calibration: Calibration | None = None) -> "Model":
-        """The model for sequences of that length; else of a calibration's length; else of its own."""
+    def load_for(self, length: int | None, calibration: Calibration | None = None, *, whole: bool = False) -> "Model":
+        """The model for sequences of that length; else of a calibration's length; else of its own.
+
+        Arguments:
+            length: Tokens of a sequence; None where nobody said.
+            calibration: A calibration, for the length of its texts, if they have one.
+            whole: Whether sequences have lengths of their own, and may be as long as the model takes.
+        """
         model = self.load()
-        if length is None and calibration is not None and calibration.length <= model.length:
+        if whole and length is None:
+            return model
+        equal = calibration is not None and of_one_length(calibration)
+        if length is None and calibration is not None and equal and calibration.length <= model.length:
             length = calibration.length
         return model.cut(length)
 
-    def measured(self, length: int | None, file: Path | None) -> "tuple[Model, Calibration | None]":
+    def measured(
+        self, length: int | None, file: Path | None, *, whole: bool = False
+    ) -> "tuple[Model, Calibration | None]":
         """The model with the calibration in a file, if there is one, which must be of that model."""
         calibration = None if file is None else read_calibration(file)
-        model = self.load_for(length, calibration)
+        model = self.load_for(length, calibration, whole=whole)
         if calibration is not None and file is not None:
-            check_calibration(calibration, file, model.length, model.fingerprint)
+            check_calibration(calibration, file, None if whole else model.length, model.fingerprint)
         return model, calibration
 
     @property

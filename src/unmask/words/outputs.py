@@ -4,8 +4,10 @@ import csv
 import importlib.util
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from unmask import _check as check
 from unmask._atomic import replacing, workplace
 
 Row = dict[str, Any]
+_GROUP = 4096  # rows of a Parquet file at a time
 
 
 def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> None:
@@ -80,30 +83,49 @@ def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
         )
 
 
-def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write rows of the same columns, in the way the file's ending says."""
+def write_rows(rows: Iterable[Row], path: Path, texts: Sequence[str] = ()) -> None:
+    """Write rows of the same columns, in the way the file's ending says, in memory for some of them.
+
+    Arguments:
+        rows: The rows.
+        path: The file.
+        texts: Columns that hold text even where the first rows have none.
+    """
     with replacing(path) as temporary:
-        _WRITERS[path.suffix](rows, temporary)
+        _WRITERS[path.suffix](rows, temporary, texts)
 
 
-def _jsonl(rows: Sequence[Row], path: Path) -> None:
+def _jsonl(rows: Iterable[Row], path: Path, texts: Sequence[str]) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 
-def _parquet(rows: Sequence[Row], path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
+def _parquet(rows: Iterable[Row], path: Path, texts: Sequence[str]) -> None:
+    arrow: Any = import_module("pyarrow")  # it has no types
+    parquet: Any = import_module("pyarrow.parquet")
+    rest = iter(rows)
+    first = arrow.Table.from_pylist(list(islice(rest, _GROUP)))
+    schema = first.schema
+    for name in texts:
+        schema = schema.set(schema.get_field_index(name), arrow.field(name, arrow.string()))
+    with parquet.ParquetWriter(path, schema) as file:
+        file.write_table(first.cast(schema))
+        while group := list(islice(rest, _GROUP)):
+            file.write_table(arrow.Table.from_pylist(group, schema=schema))
 
-    table: Any = pyarrow.Table  # pyright: ignore[reportUnknownVariableType] - pyarrow has no types
-    parquet.write_table(table.from_pylist(list(rows)), path)
 
-
-def _csv(rows: Sequence[Row], path: Path) -> None:
+def _csv(rows: Iterable[Row], path: Path, texts: Sequence[str]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(rows[0])
-        table.writerows(row.values() for row in rows)
+        table, begun = csv.writer(file), False
+        for row in rows:
+            if not begun:
+                table.writerow(row)
+            table.writerow(row.values())
+            begun = True
 
 
-_WRITERS: dict[str, Callable[[Sequence[Row], Path], None]] = {".jsonl": _jsonl, ".parquet": _parquet, ".csv": _csv}
+_WRITERS: dict[str, Callable[[Iterable[Row], Path, Sequence[str]], None]] = {
+    ".jsonl": _jsonl,
+    ".parquet": _parquet,
+    ".csv": _csv,
+}

@@ -162,6 +162,9 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
     """The schedule of a size that is made for a measured model."""
     if SIZES[size_word].kind is size.SquareRoot:
         if calibration.curve is None:
+            if calibration.random is not None:
+                must = f"Size '{size_word}' is made for texts that all have as many tokens to fill"
+                raise check.InputError("", must, remedy="Those of the {calibration} differ: take 'optimal'.")
             raise _unmeasured(size_word, "random", calibration)
         assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder)
         return Schedule(size.SquareRoot(steps, calibration.curve), ranking)
@@ -235,12 +238,27 @@ def words_for(
     return order or "comb", size or "even"
 
 
-def check_sum(chosen: Schedule, file: Path, masked: int) -> None:
-    """Refuse sizes that were made for another number of tokens, before anything is run."""
-    if isinstance(chosen.size, size.Explicit) and (made := sum(chosen.size.values)) != masked:
+def check_fits(chosen: Schedule, file: Path, masked: Iterable[int]) -> None:
+    """Refuse sizes that were made for another number of tokens, before anything is run.
+
+    Most sizes fit any number of them, and so does what `unmask advise` saves; a list of sizes, or the optimum of a
+    curve, does not. Blocks have their own numbers of tokens, of which the sampler knows.
+    """
+    made = None if isinstance(chosen.order, order.Blocks) else _made_for(chosen.size)
+    other = next((count for count in masked if count != made), None)
+    if made is not None and other is not None:
         raise check.InputError(
             "schedule",
-            f"be for the {masked} tokens to fill",
+            f"be for the {other} tokens to fill",
             detail=f"and '{file}' is for {made}",
-            remedy=f"Give the {{model}} it was made for, or {{length}} {made}.",
+            remedy=f"Give the {{model}} it was made for, or {{length}} {made}; what `unmask advise` saves fits any.",
         )
+
+
+def _made_for(chosen: size.Size) -> int | None:
+    """The one number of tokens that sizes are for; None if they fit any."""
+    if isinstance(chosen, size.Explicit):
+        return sum(chosen.values)
+    if isinstance(chosen, size.Optimal | size.SquareRoot):
+        return chosen.curve.length
+    return chosen.table.shape[0] if isinstance(chosen, size.OptimalTable) else None

@@ -73,7 +73,7 @@ def visible(text: str) -> str:
     return "".join(letter if letter.isprintable() else "·" for letter in text)
 
 
-def bits(nats: float, length: int) -> float:
+def bits(nats: float, length: float) -> float:
     """Bits per token of so many nats per sequence."""
     return nats / length / math.log(2)
 
@@ -136,17 +136,20 @@ def _sizes(plan: Forecast, length: int) -> str:
 
 def advice(found: Advice, calibration: Calibration, target: float | None) -> list[str]:
     """The advice for people: what to do, what it costs, what else there is, and what is not known yet."""
-    length, steps = calibration.length, counted(found.steps, "step")
+    length, steps = calibration.tokens, counted(found.steps, "step")
+    most = calibration.length
     best, cost = bits(found.best, length), bits(found.plan.nll, length)
     error_of = bits(found.plan.error, length)
     above = cost - best
-    result = [f"Take {steps}: {order(found.order)}, {_sizes(found.plan, length)}."]
+    fitting = "" if length == most else f", for {counted(most, 'token')} to fill and in proportion for fewer"
+    result = [f"Take {steps}: {order(found.order)}, {_sizes(found.plan, most)}{fitting}."]
     about = "" if found.plan.exact_error else "about "
     paired = "" if found.above_error is None else f" (± {bits(found.above_error, length):.3f})"
+    one_each = counted(most, "step") if length == most else "one token per step"
     price = (
         f"Predicted cost: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
         f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best one-by-one likelihood among the "
-        f"measured orders, {best:.3f} in {order(found.reference)} with {counted(length, 'step')}."
+        f"measured orders, {best:.3f} in {order(found.reference)} with {one_each}."
     )
     if target is not None and found.limit is not None:
         kept = found.plan.nll <= found.limit * (1 + 1e-12)
@@ -190,7 +193,7 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     return result
 
 
-def advice_record(found: Advice, length: int) -> dict[str, Any]:
+def advice_record(found: Advice, length: float) -> dict[str, Any]:
     """The same for programs."""
 
     def cost(nats: float, needed: int | None, **more: Any) -> dict[str, Any]:

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from unmask import _check as check
 from unmask import models, order, size
 from unmask._atomic import locked, replacing
 from unmask._files import read_text
 from unmask._torch import torch
-from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
+from unmask.data import rows
+from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.models.transformer import Config
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
@@ -40,6 +43,37 @@ def alphabet_named(word: str, text: str) -> Codec:
         raise check.InputError("alphabet", "be chars, bytes or a tokenizer file", detail=detail)
     with check.renamed("path", "alphabet"):
         return Tokenizer.load(word)
+
+
+def rows_to_learn(path: Path, column: str | None, alphabet: str, length: int) -> tuple[Codec, Store, int, str]:
+    """The alphabet and the rows of a file; how many are too short for a window of `length` tokens, and a note on it.
+
+    A prompt and its answer are one sequence, and all of it is learned, whatever is given.
+
+    Raises:
+        InputError: if a row is no row, or all are too short.
+    """
+    parts, where = list[list[str]](), list[str]()
+    for row in rows(path, column=column):
+        parts.append([part for part in (row.prompt, row.answer, row.text) if part])
+        where.append(row.where)
+    letters = {letter for texts in parts for text in texts for letter in text}
+    codec = alphabet_named(alphabet, "".join(letters))
+    found = [np.concatenate([codec.encode(text) for text in texts]) for texts in parts]
+    short = [number for number, row in enumerate(found) if row.size < length]
+    kept = [row for row in found if row.size >= length]
+    if not kept:
+        longest = max(range(len(found)), key=lambda number: found[number].size)
+        raise check.InputError(
+            "data", f"have a row of at least {length} tokens",
+            detail=f"and the longest, {where[longest]}, has {found[longest].size}",
+            remedy="Give a smaller {length}.",
+        )  # fmt: skip
+    note = ""
+    if short:
+        many = "1 row is" if len(short) == 1 else f"{len(short):,} rows are"
+        note = f"{many} shorter than {length} tokens, and left out: the first is {where[short[0]]}."
+    return codec, Store.of_rows(kept, codec.vocab), len(short), note
 
 
 def masks_named(word: str, length: int) -> Masks:

@@ -13,7 +13,7 @@ from unmask import _check as check
 from unmask import models
 from unmask.calibrate import Calibration
 from unmask.calibrate.advice import Advice, advise
-from unmask.words.inputs import read_calibration
+from unmask.words.inputs import of_one_length, read_calibration
 from unmask.words.sentences import advice as sentences
 
 
@@ -82,7 +82,7 @@ def differs(calibration: Calibration, model: models.Model) -> str:
     """What must be known of a calibration that is not one of this model, in a sentence; empty if there is nothing."""
     if calibration.model != model.fingerprint:
         return f"This was measured on another model than {model.name}, which the page runs; the advice is for that one."
-    if calibration.length != model.length:
+    if of_one_length(calibration) and calibration.length != model.length:
         return f"This calibration is of {calibration.length} tokens; the page runs the model with {model.length}."
     return ""
 
@@ -117,6 +117,6 @@ def _losses(calibration: Calibration) -> tuple[Profile, ...]:
     bits = 1 / math.log(2)
     result = []
     for name, losses in calibration.losses.items():
-        costs = calibration.costs(name) * bits / calibration.length
+        costs = calibration.costs(name) * bits / calibration.tokens
         result.append(Profile(name, losses.nodes[:-1], losses.profile * bits, costs))
     return tuple(result)
