@@ -87,7 +87,7 @@ class Advice:
             None if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
             (`unmask.calibrate.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
-        cost_error: Its standard error; `plan.error` if the calibration has not kept how texts differ.
+        cost_error: Its error, of which two cover what two standard errors do, however few texts; `plan.error` if the calibration has not kept how texts differ.
         optimism: `cost − plan.nll`: by how much the cost on these texts is too low because the schedule was chosen on
             them. It is an estimate, small against `plan.error` from some 32 texts on, and may be negative. None if the
             calibration has not kept how texts differ.
@@ -154,7 +154,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     least = [(name, int(cost.argmin()) + 1, float(cost.min())) for name, cost in costs.items()]
     least += [(name, round(rule.spent), rule.cost) for name, rule in calibration.rules.items()]
     texts = deviations(calibration, chosen)
-    quoted = crossfitted(calibration, target, steps)
+    quoted = crossfitted(calibration, chosen, target, steps)
     return Advice(
         reference=choice.reference,
         best=choice.best,

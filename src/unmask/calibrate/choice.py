@@ -13,6 +13,12 @@ that was left out,
 Every text is paid once, by a schedule that has not seen it: the mean is without bias for a choice made on `N − N/F`
 texts. The choice that is taken has seen all `N` and is a little better than those, so that what is left is a small
 pessimism: of what few texts cost a choice, which shrinks as `1/N`, about the `F`-th part.
+
+Its error has two parts. One is the standard error of that mean over texts; of few texts it is itself uncertain, and is
+widened by Student's factor, so that twice the error covers as much as two standard errors of a normal law do (95.4 %).
+The other is by how much the choices without a fold cost more or less, on all texts, than the one that is taken: where a
+choice hangs by a thread, the quoted cost is a mean over several, and which of them is taken was chance. Neither knows of
+what no sample shows: where few texts cost much and most cost little, a handful of them says too little by any formula.
 """
 
 import math
@@ -25,6 +31,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
+from unmask._scipy import student_quantile
 from unmask.calibrate.calibration import Calibration, Forecast
 from unmask.calibrate.groups import Deviations, Fold, Groups
 from unmask.order import Blocks
@@ -165,18 +172,21 @@ def deviations(calibration: Calibration, chosen: Candidate) -> Deviations | None
     return calibration.losses[chosen.name].differences(chosen.plan.size)
 
 
-def crossfitted(calibration: Calibration, target: float | None, steps: int | None) -> tuple[float, float] | None:
-    """What such a choice costs on texts that it was not made on, and the standard error of that.
+def crossfitted(
+    calibration: Calibration, chosen: Candidate, target: float | None, steps: int | None
+) -> tuple[float, float] | None:
+    """What a choice costs on texts that it was not made on, and the error of that.
 
     With fewer than eight texts each of them is left out in turn.
 
     Arguments:
         calibration: What was measured.
+        chosen: What was chosen on all texts.
         target: As for `choose`.
         steps: As for `choose`.
 
     Returns:
-        Nats per sequence and their standard error; None if the calibration has not kept how texts differ.
+        Nats per sequence and their error; None if the calibration has not kept how texts differ.
     """
     texts = calibration.texts
     known = [losses.differences(losses.best(1)) for losses in calibration.losses.values()]
@@ -184,14 +194,29 @@ def crossfitted(calibration: Calibration, target: float | None, steps: int | Non
     if texts < 2 or any(each is None or each.texts != texts for each in known):
         return None
     groups = min(each.values.size for each in known if each is not None)
-    starts, paid = Groups.bounds(texts, groups)[:-1], np.empty(groups)
+    bounds, paid = Groups.bounds(texts, groups), np.empty(groups)
+    weights = np.diff(bounds) / texts
+    taken, otherwise = Deviations(texts, _paid(calibration, chosen)).joined(groups), 0.0
     count = min(FOLDS, texts)
     for fold in (Fold(number, count) for number in range(count)):
-        rest = calibration.without(fold)
-        inside = fold.among(texts)[starts]
-        paid[inside] = Deviations(texts, _paid(calibration, _chosen(rest, target, steps))).joined(groups)[inside]
-    cost = float(np.diff(Groups.bounds(texts, groups)) @ paid / texts)
-    return cost, Deviations(texts, paid - cost).error
+        other = _chosen(calibration.without(fold), target, steps)
+        inside = fold.among(texts)[bounds[:-1]]
+        values = Deviations(texts, _paid(calibration, other)).joined(groups)
+        paid[inside] = values[inside]
+        otherwise += float(weights @ (values - taken)) ** 2 / count
+    cost = float(weights @ paid)
+    error = Deviations(texts, paid - cost).error * _student(groups - 1)
+    return cost, math.hypot(error, math.sqrt(otherwise))
+
+
+def _student(freedom: int) -> float:
+    """By how much an error from few texts must be widened for twice of it to cover what it does from many.
+
+    Example:
+        >>> [round(_student(freedom), 2) for freedom in (1, 7, 15, 63)]
+        [6.98, 1.21, 1.09, 1.02]
+    """
+    return student_quantile(freedom, 2.0) / 2
 
 
 def _chosen(calibration: Calibration, target: float | None, steps: int | None) -> Candidate:
