@@ -72,15 +72,18 @@ class Population:
         self.losses = self._measured(given, points, seed)
         # With all places nothing is interpolated: this is the truth.
         self.whole = self._measured(given, MOST, seed)
-        found = replays(self.predictor, list(RULES.values()), given, rng=torch.Generator().manual_seed(seed), batch=1000)
+        found = replays(
+            self.predictor, list(RULES.values()), given, rng=torch.Generator().manual_seed(seed), batch=1000
+        )
         self.rules = {
             name: (schedule, each.nll.numpy(), each.evaluations.numpy())
             for (name, schedule), each in zip(RULES.items(), found, strict=True)
         }
 
     def _measured(self, given, points, seed):
+        places = {name: points if name == "spread" else MOST for name in ORDERS}
         return {
-            name: measure(self.predictor, kind, given, rng=seed, points=points, batch=1000)
+            name: measure(self.predictor, kind, given, rng=seed, points=places[name], batch=1000)
             for name, kind in ORDERS.items()
         }
 

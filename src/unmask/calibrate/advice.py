@@ -21,6 +21,7 @@ from unmask.calibrate.losses import Losses, Predicted
 from unmask.order import BlindOrder, Comb, Order
 from unmask.schedule import Schedule
 
+
 def _require(calibration: object) -> None:
     check.instance("calibration", calibration, Calibration, "be a Calibration")
 
@@ -87,7 +88,8 @@ class Advice:
             None if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
             (`unmask.calibrate.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
-        cost_error: Its error, of which two cover what two standard errors do, however few texts; `plan.error` if the calibration has not kept how texts differ.
+        cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
+            the calibration has not kept how texts differ.
         optimism: `cost − plan.nll`: by how much the cost on these texts is too low because the schedule was chosen on
             them. It is an estimate, small against `plan.error` from some 32 texts on, and may be negative. None if the
             calibration has not kept how texts differ.

@@ -17,7 +17,7 @@ pessimism: of what few texts cost a choice, which shrinks as `1/N`, about the `F
 Its error has two parts. One is the standard error of that mean over texts; of few texts it is itself uncertain, and is
 widened by Student's factor, so that twice the error covers as much as two standard errors of a normal law do (95.4 %).
 The other is by how much the choices without a fold cost more or less, on all texts, than the one that is taken: where a
-choice hangs by a thread, the quoted cost is a mean over several, and which of them is taken was chance. Neither knows of
+choice hangs by a thread, the quoted cost is a mean over several, and which of them is taken was chance. Neither knows
 what no sample shows: where few texts cost much and most cost little, a handful of them says too little by any formula.
 """
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import size
-from unmask.calibrate.groups import Fold, Deviations
+from unmask.calibrate.groups import Deviations, Fold
 from unmask.order import BlindOrder
 
 

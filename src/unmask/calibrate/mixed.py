@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Deviations
+from unmask.calibrate.groups import Deviations, Fold
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.order import Random
 from unmask.size.stretched import nodes_at

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Fold, Groups, Deviations
+from unmask.calibrate.groups import Deviations, Fold, Groups
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.information.curve import Curve
 from unmask.order import BlindOrder, Random

@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,18 @@ import click
 from click.core import ParameterSource
 
 from unmask import _check as check
-from unmask import order
+from unmask import order, size
 from unmask._atomic import locked
 from unmask.calibrate import Calibration
 from unmask.cli import options
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
+from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
 from unmask.words.models import Source, windows
 from unmask.words.outputs import check_place
+from unmask.words.rules import RULE_WORDS, check_rule, rules_named
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.sentences import abbreviated, bits, number
 from unmask.words.workers import Workers, working
@@ -41,6 +44,10 @@ _TABLE = (8, 16, 32, 64)
     "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
     default=",".join(ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
 )  # fmt: skip
+@click.option(
+    "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
+    help="Rules that look at predictions to measure too, such as all, confidence, or confidence/threshold:0.9.",
+)  # fmt: skip
 @options.texts
 @options.length
 @click.option(
@@ -54,6 +61,7 @@ def calibrate(
     text: Path,
     output: Path,
     orders: list[str],
+    rules: list[str] | None,
     count: int | None,
     length: int | None,
     points: int,
@@ -67,19 +75,26 @@ def calibrate(
     file is written after every order, and running the command again continues it: orders that it already has, for the
     same model, texts and seed, are kept.
 
+    Rules that look at predictions cannot be computed: with --rules they are run on the same texts, each a schedule at
+    a time, and `unmask advise` compares them with the rest. A name is an order that looks at predictions ('confidence',
+    'margin', 'entropy': even sizes in 4, 8, 16 and 32 steps, and three thresholds), 'entropy-bound', a published rule
+    such as 'fast-dllm', or an order and a size: 'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32
+    tokens 'blocks-32/confidence/threshold:0.9'. 'all' is a small set of them.
+
     \b
     Examples:
       unmask calibrate --text held-out.txt --output calibration.json
       unmask calibrate --model my-run --text held-out.txt --output c.json --texts 256
       unmask calibrate --text held-out.txt --output c.json --orders random,comb-16,left-to-right --json
+      unmask calibrate --text held-out.txt --output c.json --rules confidence,entropy-bound
       unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
-    JSON: model, length, texts, seconds, orders, measured (those that were not in the file when it began), entropy, tc
-    and dtc of the model (from the random order; each with nats per sequence and bits_per_token, null without that
-    order), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best
-    orders first.
+    JSON: model, length, texts, seconds, orders, measured (those that were not in the file when it began, rules among
+    them), rules of name, evaluations (of a text, on average), nll, bits_per_token and error, entropy, tc and dtc of the
+    model (from the random order; each with nats per sequence and bits_per_token, null without that order), rows of
+    steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)
@@ -90,14 +105,17 @@ def calibrate(
         with check.renamed("order", "orders"):
             check_combs(orders, model.length)
     wanted = wanted_orders(orders, model.length)
+    with check.renamed("rule", "rules"):
+        schedules = rules_named(rules or [], model.length)
     tokens = windows(model, text, count)
     begin = time.perf_counter()
     kept = _kept(output, model, tokens, seed)
+    began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
+    save = partial(_saved, output)
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
-            found = measured(
-                model, wanted, tokens, kept, seed=seed, points=points, engine=engine, save=partial(_saved, output)
-            )
+            found = measured(model, wanted, tokens, began, seed=seed, points=points, engine=engine, save=save)
+            found = measured_rules(model, schedules, tokens, found, seed=seed, engine=engine, save=save)
     except KeyboardInterrupt:
         left = "has what was finished, and the same command goes on" if output.exists() else "was not written"
         raise click.Abort(f"Stopped: '{output}' {left}.") from None
@@ -108,7 +126,9 @@ def calibrate(
         "texts": found.texts,
         "seconds": round(seconds, 1),
         "orders": list(found.losses),
-        "measured": [name for name in found.losses if name not in kept.losses],
+        "measured": [name for name in found.losses if name not in kept.losses]
+        + [name for name in found.rules if name not in kept.rules],
+        "rules": _rules(found),
         **_facts(found),
         "rows": _rows(found),
     }
@@ -153,6 +173,46 @@ def measured(
             save=save,
             progress=lambda name, done: bar.advance(tasks[name], done),
         )
+
+
+def measured_rules(
+    model: "Model",
+    schedules: dict[str, Schedule],
+    tokens: "Tensor",
+    kept: Calibration,
+    *,
+    seed: int,
+    engine: Engine = LOCAL,
+    save: Callable[[Calibration], Calibration] = lambda found: found,
+) -> Calibration:
+    """The calibration with all of these rules, measured with a bar for each; what `kept` has is not measured again."""
+    if not schedules:
+        return kept
+    from unmask.calibrate.series import measure_rules
+
+    with progress() as bar:
+        tasks = {
+            # Where predictions decide the number of steps, the length is as many as it can be.
+            name: bar.add_task(
+                name, total=tokens.shape[0] * _most_steps(schedule, model.length), visible=name not in kept.rules
+            )
+            for name, schedule in schedules.items()
+        }
+        return measure_rules(
+            model.predictor,
+            schedules,
+            tokens,
+            kept,
+            rng=seed,
+            engine=engine,
+            save=save,
+            progress=lambda name, done: bar.advance(tasks[name], done),
+        )
+
+
+def _most_steps(schedule: Schedule, length: int) -> int:
+    blocks = -(-length // schedule.order.length) if isinstance(schedule.order, order.Blocks) else 1
+    return min(length, schedule.size.steps * blocks) if isinstance(schedule.size, size.Blind) else length
 
 
 def _kept(output: Path, model: "Model", tokens: "Tensor", seed: int) -> Calibration:
@@ -203,6 +263,19 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
     ]
 
 
+def _rules(found: Calibration) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "evaluations": rule.spent,
+            "nll": rule.cost / found.tokens,
+            "bits_per_token": bits(rule.cost, found.tokens),
+            "error": rule.error / found.tokens,
+        }
+        for name, rule in found.rules.items()
+    ]
+
+
 def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
     curve = found.curve
     if curve is None:
@@ -212,7 +285,8 @@ def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
 
 
 def _shown(record: dict[str, Any]) -> list[Any]:
-    shown: list[Any] = [plain(f"Already measured: {name}") for name in record["orders"] if not record["measured"]]
+    known = [*record["orders"], *(row["name"] for row in record["rules"])]
+    shown: list[Any] = [plain(f"Already measured: {name}") for name in known if not record["measured"]]
     if record["entropy"] is not None:
         labels = {"entropy": "entropy", "tc": "total correlation", "dtc": "dual total correlation"}
         lines = [
@@ -231,4 +305,12 @@ def _shown(record: dict[str, Any]) -> list[Any]:
         Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
         Column("sizes", lambda row: abbreviated(row["sizes"], 8), left=True),
     )
-    return [*shown, title("Best measured schedules"), grid(columns, best)]
+    shown += [title("Best measured schedules"), grid(columns, best)]
+    if record["rules"]:
+        rules = (
+            words("rule", "name"),
+            Column("evaluations", lambda row: f"{row['evaluations']:.1f}"),
+            Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
+        )
+        shown += [title("Measured rules"), grid(rules, record["rules"])]
+    return shown
