@@ -14,8 +14,9 @@ Every text is paid once, by a schedule that has not seen it: the mean is without
 texts. The choice that is taken has seen all `N` and is a little better than those, so that what is left is a small
 pessimism: of what few texts cost a choice, which shrinks as `1/N`, about the `F`-th part.
 
-Its error has two parts. One is the standard error of that mean over texts; of few texts it is itself uncertain, and is
-widened by Student's factor, so that twice the error covers as much as two standard errors of a normal law do (95.4 %).
+Its error has two parts. One is the standard error of that mean: over texts, or over folds where that is larger, since
+the texts of a fold share a choice. From few texts it is itself uncertain, and is widened by Student's factor, so that
+twice the error covers about as much as two standard errors of a normal law do (95.4 %).
 The other is by how much the choices without a fold cost more or less, on all texts, than the one that is taken: where a
 choice hangs by a thread, the quoted cost is a mean over several, and which of them is taken was chance. Neither knows
 what no sample shows: where few texts cost much and most cost little, a handful of them says too little by any formula.
@@ -205,8 +206,9 @@ def crossfitted(
         paid[inside] = values[inside]
         otherwise += float(weights @ (values - taken)) ** 2 / count
     cost = float(weights @ paid)
-    error = Deviations(texts, paid - cost).error * _student(groups - 1)
-    return cost, math.hypot(error, math.sqrt(otherwise))
+    each = Deviations(texts, paid - cost)
+    folds = Deviations(texts, each.joined(count))
+    return cost, math.hypot(max(each.error, folds.error) * _student(groups - 1), math.sqrt(otherwise))
 
 
 def _student(freedom: int) -> float:

@@ -69,12 +69,12 @@ class MeasuredRule:
     @property
     def cost(self) -> float:
         """Nats per sequence."""
-        return float(self._weights @ self.nll)
+        return float(self._sizes @ self.nll) / self.texts
 
     @property
     def spent(self) -> float:
         """Evaluations of a sequence, on average."""
-        return float(self._weights @ self.evaluations)
+        return float(self._sizes @ self.evaluations) / self.texts
 
     @property
     def error(self) -> float:
@@ -84,12 +84,12 @@ class MeasuredRule:
     @property
     def differences(self) -> Deviations:
         """By how much texts deviate from the cost."""
-        return Deviations(self.texts, self.nll - self.cost)
+        return Deviations(self.texts, self.nll.astype(np.float64) - self.cost)
 
     @property
-    def _weights(self) -> NDArray[np.float64]:
-        """Which share of all texts each group has."""
-        return np.diff(Groups.bounds(self.texts, self.nll.size)) / self.texts
+    def _sizes(self) -> NDArray[np.int64]:
+        """Texts of each group."""
+        return np.diff(Groups.bounds(self.texts, self.nll.size))
 
     def without(self, fold: Fold) -> "MeasuredRule":
         """The means over the other texts."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from unmask.calibrate.rules import MeasuredRule
 from unmask.calibrate.shards import finite
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.given import Randomness, check_ids, seed_of, texts_of
-from unmask.evaluate.likelihood import replays
+from unmask.evaluate.likelihood import replay
 from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
@@ -126,9 +127,9 @@ def measure_rules(
         check.instance("rules", schedule, Schedule, "hold schedules")
         if name in kept.rules and kept.rules[name].schedule.to_json() == schedule.to_json():
             continue
-        (found,) = replays(
-            predictor, [schedule], tokens, rng=torch.Generator().manual_seed(seed), batch=batch, engine=engine,
-            progress=lambda number, done, name=name: progress(name, done),
+        found = replay(
+            predictor, schedule, tokens, rng=torch.Generator().manual_seed(seed), batch=batch, engine=engine,
+            progress=partial(progress, name),
         )  # fmt: skip
         finite(found.nll)
         nll = found.nll.clamp(min=0.0)  # the logarithm of a certainty may be a rounding error above zero
