@@ -125,7 +125,7 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     assert limit is not None
     counts = [first(values, limit) for values in (costs or costs_of(calibration)).values()]
     blind = min((count for count in counts if count is not None), default=math.inf)
-    kept = [rule.spent for rule in calibration.rules.values() if _within(rule.cost, limit)]
+    kept = [rule.spent for rule in calibration.rules.values() if rule.cost <= _allowed(limit)]
     fewest = min([blind, *kept])
     if fewest == math.inf:
         raise check.InputError("target", "be larger", found=f"{target:g}", remedy="No measured schedule keeps it.")
@@ -157,13 +157,12 @@ def _as_measured(calibration: Calibration, name: str) -> Forecast:
 
 def first(costs: NDArray[np.float64], limit: float) -> int | None:
     """The smallest number of steps whose cost is within the limit."""
-    good = np.nonzero(_within(costs, limit))[0]
+    good = np.flatnonzero(costs <= _allowed(limit))
     return int(good[0]) + 1 if good.size else None
 
 
-def _within(costs: NDArray[np.float64] | float, limit: float) -> NDArray[np.bool_] | bool:
-    # The limit may be one of the costs, summed up in another order.
-    return costs <= limit * (1 + 1e-12)
+def _allowed(limit: float) -> float:
+    return limit * (1 + 1e-12)  # it may be one of the costs, summed up in another order
 
 
 def deviations(calibration: Calibration, chosen: Candidate) -> Deviations | None:
