@@ -32,6 +32,11 @@ def log_factorial(counts: NDArray[np.int64] | int) -> Reals:
     return _special().gammaln(counts + 1)
 
 
+def student_quantile(freedom: int, deviations: float) -> float:
+    """What a Student variable stays below as often as a normal one stays below so many standard deviations."""
+    return float(_special().stdtrit(freedom, _special().ndtr(deviations)))
+
+
 def log_sum_exp(terms: Reals) -> Reals:
     """`log Σ e^t` along the last axis."""
     return np.asarray(_special().logsumexp(terms, axis=-1))

@@ -220,14 +220,15 @@ def _report_charts(view: measured.Overview) -> list[Chart]:
     ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
     ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.losses)
     index = {each.name: place for place, each in enumerate(view.losses)}
-    return [
+    colour = index.get(chosen, len(index))
+    charts = [
         Chart(
             "implied",
             "The implied schedule",
             f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}.",
             "step",
             "tokens",
-            [Line(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index[chosen], bars=True)],
+            [Line(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), colour, bars=True)],
         ),
         Chart(
             "losses",
@@ -251,6 +252,8 @@ def _report_charts(view: measured.Overview) -> list[Chart]:
             log_x=True,
         ),
     ]
+    # Where predictions decide the sizes, there is nothing to draw beforehand.
+    return charts if sizes.size else charts[1:]
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:

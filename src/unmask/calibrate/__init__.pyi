@@ -5,6 +5,7 @@ from .advice import measured_as as measured_as
 from .advice import one_by_one as one_by_one
 from .calibration import Calibration as Calibration
 from .calibration import Forecast as Forecast
+from .choice import Candidate as Candidate
 from .groups import Groups as Groups
 from .losses import Losses as Losses
 from .losses import Predicted as Predicted
@@ -14,5 +15,7 @@ from .onelength import Curved as Curved
 from .onelength import OneLength as OneLength
 from .onelength import Tabled as Tabled
 from .onelength import losses_of as losses_of
+from .rules import MeasuredRule as MeasuredRule
 from .series import blank as blank
 from .series import measure_orders as measure_orders
+from .series import measure_rules as measure_rules

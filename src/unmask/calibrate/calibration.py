@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
+from unmask.calibrate.groups import Fold
 from unmask.calibrate.losses import Losses, Predicted
 from unmask.calibrate.mixed import Mixed
 from unmask.calibrate.onelength import Curved, OneLength
+from unmask.calibrate.rules import MeasuredRule
 from unmask.calibrate.saved import decoded, encoded
 from unmask.information.curve import Curve
 from unmask.order import Random
@@ -60,7 +62,8 @@ class Calibration:
         texts: Number of texts.
         losses: What was measured, by the name of the order.
         source: A fingerprint of the texts and of the seed of the orders; empty if nobody needs to know.
-        wanted: Names of all orders that were to be measured; more than there are losses while that is going on.
+        wanted: Names of all orders and rules that were to be measured; more than there are while that is going on.
+        rules: What rules that look at predictions cost on the same texts, by their names.
     """
 
     length: int
@@ -69,11 +72,12 @@ class Calibration:
     losses: dict[str, Losses] = field(default_factory=dict[str, Losses])
     source: str = ""
     wanted: tuple[str, ...] = ()
+    rules: dict[str, MeasuredRule] = field(default_factory=dict[str, MeasuredRule])
 
     @property
     def missing(self) -> list[str]:
-        """Orders that were to be measured and are not."""
-        return [name for name in self.wanted if name not in self.losses]
+        """Orders and rules that were to be measured and are not."""
+        return [name for name in self.wanted if name not in self.losses and name not in self.rules]
 
     @property
     def random(self) -> Losses | None:
@@ -123,7 +127,7 @@ class Calibration:
         return sorted(((name, self.plan(name, steps)) for name in able), key=lambda pair: pair[1].nll)
 
     def merged(self, other: "Calibration") -> "Calibration":
-        """The orders of both, of which the other's count where both have one.
+        """The orders and rules of both, of which the other's count where both have one.
 
         Raises:
             InputError: if they are of different models, lengths or texts.
@@ -139,7 +143,15 @@ class Calibration:
                     remedy=f"It was measured on {kind}.",
                 )  # fmt: skip
         wanted = dict.fromkeys([*self.wanted, *other.wanted])
-        return replace(self, losses={**self.losses, **other.losses}, wanted=tuple(wanted))
+        losses, rules = {**self.losses, **other.losses}, {**self.rules, **other.rules}
+        return replace(self, losses=losses, wanted=tuple(wanted), rules=rules)
+
+    def without(self, fold: Fold) -> "Calibration":
+        """What the other texts would have given; it must be known how texts differ."""
+        left = self.texts - int(fold.among(self.texts).sum())
+        losses = {name: each.without(fold) for name, each in self.losses.items()}
+        rules = {name: each.without(fold) for name, each in self.rules.items()}
+        return replace(self, texts=left, losses=losses, rules=rules)
 
     def _named(self, name: str) -> Losses:
         return self.losses[check.known("order", name, self.losses)]
@@ -154,6 +166,7 @@ class Calibration:
             "source": self.source,
             "wanted": list(self.wanted),
             "losses": {name: encoded(losses) for name, losses in self.losses.items()},
+            **({"rules": {name: rule.to_json() for name, rule in self.rules.items()}} if self.rules else {}),
         }
 
     @classmethod
@@ -179,6 +192,8 @@ class Calibration:
             if not isinstance(found["losses"], dict):
                 raise check.InputError("losses", "be an object", found=check.shown(found["losses"]))
             parts = cast("dict[str, Any]", found["losses"])
+            if not isinstance(found.get("rules", {}), dict):
+                raise check.InputError("rules", "be an object", found=check.shown(found["rules"]))
         except check.InputError as error:
             _refuse(error)
         losses: dict[str, Losses] = {}
@@ -187,7 +202,13 @@ class Calibration:
                 losses[name] = decoded(part, length, texts)
             except check.InputError as error:
                 _refuse(error, f" of the order {check.clipped(name, 38)}")
-        return cls(length, model, texts, losses, source, wanted)
+        rules: dict[str, MeasuredRule] = {}
+        for name, part in cast("dict[str, Any]", found.get("rules", {})).items():
+            try:
+                rules[name] = MeasuredRule.from_json(part, texts)
+            except check.InputError as error:
+                _refuse(error, f" of the rule {check.clipped(name, 38)}")
+        return cls(length, model, texts, losses, source, wanted, rules)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""

@@ -97,9 +97,10 @@ class Deviations:
         if self.texts != other.texts:
             return None
         count = min(self.values.size, other.values.size)
-        return Deviations(self.texts, self._joined(count) - other._joined(count))
+        return Deviations(self.texts, self.joined(count) - other.joined(count))
 
-    def _joined(self, count: int) -> NDArray[np.float64]:
+    def joined(self, count: int) -> NDArray[np.float64]:
+        """Those of fewer groups, whose bounds are among the bounds of these."""
         groups = Groups(self.texts, np.zeros((self.values.size, 0), dtype=np.float32))
         return groups.joined_values(self.values, count)
 

@@ -92,6 +92,14 @@ class Losses(ABC):
         """By how much texts deviate from what a size schedule costs on average; None if that was not kept."""
 
     @abstractmethod
+    def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
+        """What a size schedule costs on each group of texts, nothing fitted; it must be known how texts differ."""
+
+    @abstractmethod
+    def evaluations(self, sizes: size.Planned) -> float:
+        """Evaluations of a text, on average: some have fewer tokens to fill than there are steps."""
+
+    @abstractmethod
     def without(self, fold: Fold) -> Self:
         """The same without some texts; it must be known how texts differ."""
 

@@ -208,6 +208,13 @@ class Mixed(Losses):
         values = self.each(sizes)
         return Deviations(self.texts, values - values.mean())
 
+    def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
+        return self.each(sizes)
+
+    def evaluations(self, sizes: size.Planned) -> float:
+        steps = {count: _taken(sizes, count).size for count, _ in self._kinds}
+        return float(np.mean([steps[count] for count in self.tokens.tolist()]))
+
     def without(self, fold: Fold) -> "Mixed":
         keep = ~fold.among(self.texts)
         return replace(self, tokens=self.tokens[keep], cells=self.cells[keep])

@@ -72,6 +72,15 @@ class OneLength(Losses):
             return None
         return Deviations(self.groups.texts, self.spread(sizes.sizes(self.length)))
 
+    def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
+        if self.groups is None:
+            raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
+        weights = self._weights(*self._cuts(sizes.sizes(self.length)))
+        return float(weights @ self.columns) + self.groups.along(weights)
+
+    def evaluations(self, sizes: size.Planned) -> float:
+        return float(np.count_nonzero(sizes.sizes(self.length)))
+
     def without(self, fold: Fold) -> Self:
         # The others deviate to the other side: all deviations together are zero.
         inside, share = self._folded(fold)

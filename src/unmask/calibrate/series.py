@@ -1,20 +1,25 @@
-"""The losses of a model under several orders, one after the other; what is known already is kept."""
+"""The losses of a model under several orders, and what rules cost, one after the other; what is known is kept."""
 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from unmask import _check as check
 from unmask import order, size
-from unmask._torch import Tensor
+from unmask._torch import Tensor, torch
 from unmask.calibrate.calibration import Calibration
 from unmask.calibrate.losses import Losses
 from unmask.calibrate.measurement import measure
+from unmask.calibrate.rules import MeasuredRule
+from unmask.calibrate.shards import finite
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.given import Randomness, check_ids, seed_of, texts_of
+from unmask.evaluate.likelihood import replay
 from unmask.predict import MaskPredictor
+from unmask.schedule import Schedule
 from unmask.sequences import Sequences
 
 POINTS = 33
@@ -79,6 +84,58 @@ def measure_orders(
         )
         losses = {**kept.losses, name: found}
         kept = save(replace(kept, losses=losses, wanted=tuple(dict.fromkeys([*losses, *kept.wanted, *orders]))))
+    return kept
+
+
+def measure_rules(
+    predictor: MaskPredictor,
+    rules: Mapping[str, Schedule],
+    tokens: Sequences | Tensor,
+    kept: Calibration,
+    *,
+    rng: Randomness,
+    batch: int = SHARD,
+    engine: Engine = LOCAL,
+    save: Callable[[Calibration], Calibration] = lambda found: found,
+    progress: Callable[[str, int], object] = lambda name, done: None,
+) -> Calibration:
+    """Measure the rules that are missing from `kept`, by replay on the texts of `kept`.
+
+    Arguments:
+        predictor: The model.
+        rules: Schedules by name, of any kind: those that look at predictions cannot be known otherwise.
+        tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
+        kept: What is known already; a rule of that name that is another schedule is measured again.
+        rng: A seed, or a generator that gives one: what is random in a rule comes from it, and is common to all.
+        batch: Texts at once.
+        engine: Who does it. The result does not depend on it.
+        save: Called with everything known after each rule; what it returns is what is known from then on.
+        progress: Called with the name of a rule and the number of sequences evaluated since the last call.
+
+    Raises:
+        InputError: if the texts are not as many as those of `kept`, or the model gives losses that are not finite.
+    """
+    check.instance("rules", rules, Mapping, "be schedules by their names")
+    check.instance("kept", kept, Calibration, "be a Calibration")
+    check.function("save", save)
+    check.function("progress", progress)
+    texts = texts_of(tokens, predictor, least=2)
+    if len(texts) != kept.texts:
+        raise check.InputError("tokens", f"be the {kept.texts} texts of the calibration", found=f"{len(texts)}")
+    seed = seed_of(rng)
+    for name, schedule in rules.items():
+        check.instance("rules", schedule, Schedule, "hold schedules")
+        if name in kept.rules and kept.rules[name].schedule.to_json() == schedule.to_json():
+            continue
+        found = replay(
+            predictor, schedule, tokens, rng=torch.Generator().manual_seed(seed), batch=batch, engine=engine,
+            progress=partial(progress, name),
+        )  # fmt: skip
+        finite(found.nll)
+        nll = found.nll.clamp(min=0.0)  # the logarithm of a certainty may be a rounding error above zero
+        known = {**kept.rules, name: MeasuredRule.of(schedule, nll.numpy(), found.evaluations.numpy())}
+        wanted = dict.fromkeys([*kept.losses, *known, *kept.wanted, *rules])
+        kept = save(replace(kept, rules=known, wanted=tuple(wanted)))
     return kept
 
 

@@ -148,7 +148,7 @@ class EqualTally(Tally):
         for part, _, _ in parts:
             total += part
         spread = torch.cat([means for _, means, _ in parts])
-        _finite(spread)
+        finite(spread)
         by_rank = [losses for _, _, losses in parts if losses is not None]
         each = torch.cat(by_rank).numpy() if by_rank else spread[:, None].numpy()
         loss = (total / self.texts).numpy()
@@ -202,7 +202,7 @@ class MixedTally(Tally):
 
     def add(self, visible: int, parts: list[Part]) -> None:
         means = torch.cat([means for _, means, _ in parts])
-        _finite(means)
+        finite(means)
         left = self._blank(np.array([visible])).widths[:, 0]
         totals = means.numpy() * left
         self.found[visible] = float(totals.sum() / max(left.sum(), 1))
@@ -234,7 +234,7 @@ class MixedTally(Tally):
         return Mixed(self.order, visible, self.unit, self.length, tokens, np.maximum(kept, 0.0))
 
 
-def _finite(losses: Tensor) -> None:
+def finite(losses: Tensor) -> None:
     """Refuse losses that nothing can be computed from."""
     if bool(torch.isnan(losses).any()):
         raise check.InputError("", NOT_NUMBERS)

@@ -3,6 +3,7 @@
 import shlex
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -13,7 +14,7 @@ from unmask.calibrate import advise as find
 from unmask.cli import calibrate as measuring
 from unmask.cli import options
 from unmask.cli.output import terminal
-from unmask.cli.report import Report, plain, title
+from unmask.cli.report import Column, Report, dim, grid, plain, title, words
 from unmask.words import sentences
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
 from unmask.words.models import Source
@@ -44,7 +45,10 @@ def advise(
 
     The target is what you are ready to lose, in bits per token, against the best one-by-one likelihood among the
     measured orders: the best this model does when nothing is revealed in parallel. The advice is the schedule with the
-    fewest steps that is predicted to stay within it, or with --steps the best schedule of so many.
+    fewest steps that is predicted to stay within it, or with --steps the best schedule of so many. Rules that look at
+    predictions take part if `unmask calibrate --rules` has measured them, compared at equal evaluations: on average
+    they may spend as many as there are steps, and one percent more. What is said of the cost is for other texts than
+    those that the schedule was chosen on.
 
     The built-in model comes with its calibration, on English text; other models need one. What --save writes makes its
     sizes for each number of tokens to fill, and so fits any prompt and any length.
@@ -60,13 +64,15 @@ def advise(
       unmask generate --schedule schedule.json
 
     JSON: model (null where a calibration is of an unnamed one), length (tokens to fill in a text, in the one that has
-    most), tokens (the mean of them), target, reference {order, bits_per_token},
-    steps, order, sizes, nll (predicted, nats per token), bits_per_token, error (the standard error of nll), exact_error
-    (whether that is the spread over texts, or only about so much), above (bits per token over the reference),
-    above_error (its standard error, paired, or null), texts, optimism (bits per token by which the prediction is too
-    low since the schedule was chosen on these texts, or null), runner_up {order, bits_per_token, steps_for_target} or
-    null, even_random {bits_per_token, steps_for_target} or null, schedule, saved, advice. A steps_for_target of null
-    means never.
+    most), tokens (the mean of them), target, reference {order, bits_per_token}, steps, order, size, how ("forecast" or
+    "measured"), evaluations, sizes (null where predictions decide them), nll (nats per token on the texts it was chosen
+    on), error (the standard error of nll), exact_error (whether that is the spread over texts, or only about so much),
+    bits_per_token (to be expected on other texts), bits_error (its error), above (bits per token over the reference),
+    above_error (its standard error, paired, or null), texts, optimism (bits per token by which nll is too low since the
+    schedule was chosen on these texts, or null), runner_up {order, difference_error, bits_per_token, steps_for_target}
+    or null, the best other blind schedule, even_random {bits_per_token, steps_for_target} or null, candidates of order,
+    size, evaluations, bits_per_token (on the texts they were chosen on), error and how, schedule, saved, advice. A
+    steps_for_target of null means never.
     """
     if calibration is not None and not texts.none:
         ways = f"either {{calibration}} or {'{text}' if texts.data is None else '{data}'}, not both"
@@ -84,9 +90,9 @@ def advise(
     advice = find(found, target=target, steps=steps)
     if save is not None:
         advice.plan.schedule.save(save)
-    words = sentences.advice(advice, found, target)
+    said = sentences.advice(advice, found, target)
     about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
-    saved = {"saved": None if save is None else str(save), "advice": " ".join(words)}
+    saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}
     record = {**about, **sentences.advice_record(advice, found.tokens), **saved}
     following = "the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
     if save is not None:
@@ -94,8 +100,27 @@ def advise(
         what = f"--length {found.length}" if of_one_length(found) else "--data prompts.jsonl --output answers.jsonl"
         following = f"unmask generate {of} {what} --schedule {shlex.quote(str(save))}"
     width = min(terminal().width, 80) - 1
-    lines = [f"{textwrap.fill(sentence, width)}\n" for sentence in words]
-    return Report(record, [title(lines[0]), *map(plain, lines[1:])], written=[save], next=following, note=note)
+    lines = [f"{textwrap.fill(sentence, width)}\n" for sentence in said]
+    shown = [title(lines[0]), *map(plain, lines[1:]), *(_table(record) if found.rules else [])]
+    return Report(record, shown, written=[save], next=following, note=note)
+
+
+def _table(record: dict[str, Any]) -> list[Any]:
+    """All that were compared."""
+    columns = (
+        words("order"),
+        words("size"),
+        Column("evaluations", lambda row: f"{row['evaluations']:.1f}"),
+        Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
+        Column("± error", lambda row: f"{row['error']:.3f}"),
+        words("how"),
+    )
+    most = max(row["evaluations"] for row in record["candidates"])
+    return [
+        title(f"Compared at {most:.4g} evaluations or fewer"),
+        grid(columns, record["candidates"]),
+        dim("  on the texts they were chosen on; on others the chosen one costs about what is said above\n"),
+    ]
 
 
 def _named() -> bool:

@@ -3,6 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,18 @@ import click
 from click.core import ParameterSource
 
 from unmask import _check as check
-from unmask import order
+from unmask import order, size
 from unmask._atomic import locked
 from unmask.calibrate import Calibration
 from unmask.cli import options
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
+from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
+from unmask.words.rules import RULE_WORDS, check_rule, rules_named
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.sentences import abbreviated, bits, number
 from unmask.words.texts import Texts, about
@@ -42,6 +45,10 @@ _TABLE = (8, 16, 32, 64)
     "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
     default=",".join(ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
 )  # fmt: skip
+@click.option(
+    "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
+    help="Rules that look at predictions to measure too, such as all, confidence, or confidence/threshold:0.9.",
+)  # fmt: skip
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
@@ -54,6 +61,7 @@ def calibrate(
     texts: Texts,
     output: Path,
     orders: list[str],
+    rules: list[str] | None,
     length: int | None,
     points: int,
     workers: Workers,
@@ -66,6 +74,12 @@ def calibrate(
     file is written after every order, and running the command again continues it: orders that it already has, for the
     same model, texts and seed, are kept.
 
+    Rules that look at predictions cannot be computed: with --rules they are run on the same texts, each a schedule at
+    a time, and `unmask advise` compares them with the rest. A name is an order that looks at predictions ('confidence',
+    'margin', 'entropy': even sizes in 4, 8, 16 and 32 steps, and three thresholds), 'entropy-bound', a published rule
+    such as 'fast-dllm', or an order and a size: 'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32
+    tokens 'blocks-32/confidence/threshold:0.9'. 'all' is a small set of them.
+
     Rows of --data may differ in length and in what is to be filled of them: the answer to a prompt, or a text but for
     what is given of it. Losses are then those at each share revealed, and bits per token those of what is to be filled.
     No row is cut: those that are too long for the model, or for --length, are left out and counted.
@@ -75,16 +89,18 @@ def calibrate(
       unmask calibrate --text held-out.txt --output calibration.json
       unmask calibrate --model my-run --text held-out.txt --output c.json --texts 256
       unmask calibrate --text held-out.txt --output c.json --orders random,comb-16,left-to-right --json
+      unmask calibrate --text held-out.txt --output c.json --rules confidence,entropy-bound
       unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
       unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --texts 256
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
     JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of them), texts, too_long
-    (rows left out), seconds, orders, measured (those that were not in the file when it began), entropy, tc and dtc of
-    the model (from the random order; each with nats per sequence and bits_per_token, null without that order, and where
-    texts differ), rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll);
-    best orders first.
+    (rows left out), seconds, orders, measured (those that were not in the file when it began, rules among them), rules
+    of name, evaluations (of a text, on average), nll, bits_per_token and error, entropy, tc and dtc of the model (from
+    the random order; each with nats per sequence and bits_per_token, null without that order, and where texts differ),
+    rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders
+    first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)
@@ -98,20 +114,17 @@ def calibrate(
         with check.renamed("order", "orders"):
             check_combs(orders, most)
     wanted = wanted_orders(orders, most)
+    with check.renamed("rule", "rules"):
+        schedules = rules_named(rules or [], most)
     begin = time.perf_counter()
     kept = _kept(output, model, taken.sequences, seed, None if texts.text is None else model.length)
+    began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
+    save = partial(_saved, output)
+    rows = taken.sequences
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
-            found = measured(
-                model,
-                wanted,
-                taken.sequences,
-                kept,
-                seed=seed,
-                points=points,
-                engine=engine,
-                save=partial(_saved, output),
-            )
+            found = measured(model, wanted, rows, began, seed=seed, points=points, engine=engine, save=save)
+            found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=save)
     except KeyboardInterrupt:
         left = "has what was finished, and the same command goes on" if output.exists() else "was not written"
         raise click.Abort(f"Stopped: '{output}' {left}.") from None
@@ -124,7 +137,9 @@ def calibrate(
         "too_long": taken.long,
         "seconds": round(seconds, 1),
         "orders": list(found.losses),
-        "measured": [name for name in found.losses if name not in kept.losses],
+        "measured": [name for name in found.losses if name not in kept.losses]
+        + [name for name in found.rules if name not in kept.rules],
+        "rules": _rules(found),
         **_facts(found),
         "rows": _rows(found),
     }
@@ -180,6 +195,48 @@ def measured(
         )
 
 
+def measured_rules(
+    model: "Model",
+    schedules: dict[str, Schedule],
+    tokens: "Sequences",
+    kept: Calibration,
+    *,
+    seed: int,
+    engine: Engine = LOCAL,
+    save: Callable[[Calibration], Calibration] = lambda found: found,
+) -> Calibration:
+    """The calibration with all of these rules, measured with a bar for each; what `kept` has is not measured again."""
+    if not schedules:
+        return kept
+    from unmask.calibrate.series import measure_rules
+
+    with progress() as bar:
+        tasks = {
+            # Where predictions decide the number of steps, the length is as many as it can be.
+            name: bar.add_task(
+                name,
+                total=len(tokens) * _most_steps(schedule, int(tokens.counts.max())),
+                visible=name not in kept.rules,
+            )
+            for name, schedule in schedules.items()
+        }
+        return measure_rules(
+            model.predictor,
+            schedules,
+            tokens,
+            kept,
+            rng=seed,
+            engine=engine,
+            save=save,
+            progress=lambda name, done: bar.advance(tasks[name], done),
+        )
+
+
+def _most_steps(schedule: Schedule, length: int) -> int:
+    blocks = -(-length // schedule.order.length) if isinstance(schedule.order, order.Blocks) else 1
+    return min(length, schedule.size.steps * blocks) if isinstance(schedule.size, size.Blind) else length
+
+
 def _kept(output: Path, model: "Model", tokens: "Sequences", seed: int, length: int | None) -> Calibration:
     """What the output file has already; `length` is that of all texts, if they are windows of one.
 
@@ -229,6 +286,19 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
     ]
 
 
+def _rules(found: Calibration) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "evaluations": rule.spent,
+            "nll": rule.cost / found.tokens,
+            "bits_per_token": bits(rule.cost, found.tokens),
+            "error": rule.error / found.tokens,
+        }
+        for name, rule in found.rules.items()
+    ]
+
+
 def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
     curve = found.curve
     if curve is None:
@@ -238,7 +308,8 @@ def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
 
 
 def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
-    shown: list[Any] = [plain(f"Already measured: {name}") for name in record["orders"] if not record["measured"]]
+    known = [*record["orders"], *(row["name"] for row in record["rules"])]
+    shown: list[Any] = [plain(f"Already measured: {name}") for name in known if not record["measured"]]
     if record["entropy"] is not None:
         labels = {"entropy": "entropy", "tc": "total correlation", "dtc": "dual total correlation"}
         lines = [
@@ -261,4 +332,12 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
         Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
         Column("sizes", lambda row: abbreviated(row["sizes"], 8), left=True),
     )
-    return [*shown, title("Best measured schedules"), grid(columns, best)]
+    shown += [title("Best measured schedules"), grid(columns, best)]
+    if record["rules"]:
+        rules = (
+            words("rule", "name"),
+            Column("evaluations", lambda row: f"{row['evaluations']:.1f}"),
+            Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
+        )
+        shown += [title("Measured rules"), grid(rules, record["rules"])]
+    return shown

@@ -1,13 +1,14 @@
 """Numbers and advice, as people read them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from unmask import bounds, size
 from unmask.calibrate import Advice, Calibration, Forecast
+from unmask.words.rules import order_and_size
 
 _FEW = 32  # texts below which a choice among schedules is noticeably too hopeful
 ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
@@ -134,86 +135,156 @@ def _sizes(plan: Forecast, length: int) -> str:
     return f"the sizes {abbreviated(values, 16)}"
 
 
+def _named(name: str, rules: Container[str]) -> str:
+    """An order or a measured rule within a sentence."""
+    return f"the rule {name}" if name in rules else order(name)
+
+
+def _taken(found: Advice, length: int, equal: bool) -> str:
+    """What to do."""
+    if not found.measured:
+        fitting = "" if equal else f", for {counted(length, 'token')} to fill and in proportion for fewer"
+        return f"Take {counted(found.steps, 'step')}: {order(found.order)}, {_sizes(found.plan, length)}{fitting}."
+    ranking, sizes = order_and_size(found.order, found.plan.schedule)
+    looks = "" if found.plan.schedule.blind else " It looks at predictions, and was measured by replay."
+    spent = f"{found.evaluations:.1f} evaluations on average"
+    return f"Take the rule {found.order}: {ranking} order, {sizes} sizes, {spent}.{looks}"
+
+
+def _kept(found: Advice, target: float) -> str:
+    """Whether the target is kept."""
+    assert found.limit is not None
+    allowed = found.limit * (1 + 1e-12)
+    begin = f" The target of {target:g} bits per token above it is "
+    if found.cost <= allowed or found.plan.nll > allowed:
+        return f"{begin}{'kept' if found.cost <= allowed else 'missed'}, as predicted."
+    return f"{begin}kept on the texts that this was chosen on, and about missed on others."
+
+
 def advice(found: Advice, calibration: Calibration, target: float | None) -> list[str]:
     """The advice for people: what to do, what it costs, what else there is, and what is not known yet."""
-    length, steps = calibration.tokens, counted(found.steps, "step")
-    most = calibration.length
-    best, cost = bits(found.best, length), bits(found.plan.nll, length)
-    error_of = bits(found.plan.error, length)
+    length, tokens, steps = calibration.length, calibration.tokens, counted(found.steps, "step")
+    best, cost = bits(found.best, tokens), bits(found.cost, tokens)
+    error_of = bits(found.cost_error, tokens)
     above = cost - best
-    fitting = "" if length == most else f", for {counted(most, 'token')} to fill and in proportion for fewer"
-    result = [f"Take {steps}: {order(found.order)}, {_sizes(found.plan, most)}{fitting}."]
+    result = [_taken(found, length, calibration.tokens == length)]
     about = "" if found.plan.exact_error else "about "
-    paired = "" if found.above_error is None else f" (± {bits(found.above_error, length):.3f})"
-    one_each = counted(most, "step") if length == most else "one token per step"
+    paired = "" if found.above_error is None else f" (± {bits(found.above_error, tokens):.3f})"
+    what = "Predicted cost" if found.optimism is None else "Predicted cost on other texts"
+    one_each = counted(length, "step") if tokens == length else "one token per step"
     price = (
-        f"Predicted cost: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
+        f"{what}: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
         f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best one-by-one likelihood among the "
         f"measured orders, {best:.3f} in {order(found.reference)} with {one_each}."
     )
     if target is not None and found.limit is not None:
-        kept = found.plan.nll <= found.limit * (1 + 1e-12)
-        price += f" The target of {target:g} bits per token above it is {'kept' if kept else 'missed'}, as predicted."
-        uncertain = error_of if found.above_error is None else bits(found.above_error, length)
+        price += _kept(found, target)
+        uncertain = error_of if found.above_error is None else bits(found.above_error, tokens)
         if uncertain > target and found.texts >= _FEW:
             price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
     if found.texts < _FEW:
-        too_low = 0.0 if found.optimism is None else bits(found.optimism, length)
-        by = f" by about {too_low:.3f} bits per token" if too_low >= 0.0005 else ""
-        result.append(
-            f"Chosen on only {counted(found.texts, 'text')}, the prediction is likely to be too low{by}: calibrate "
-            "with more --texts before relying on it."
-        )
+        few = f"Chosen on only {counted(found.texts, 'text')}"
+        end = "calibrate with more --texts before relying on it."
+        if found.optimism is None:
+            result.append(f"{few}, the prediction is likely to be too low: {end}")
+        else:
+            result.append(f"{few}, on which it costs {bits(found.plan.nll, tokens):.3f}: {end}")
     name, count, least = found.least
     if least < found.best * (1 - 1e-9):
         result.append(
-            f"The least of all measured costs is {bits(least, length):.3f}, {order(name)} with "
+            f"The least of all measured costs is {bits(least, tokens):.3f}, {_named(name, calibration.rules)} with "
             f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be kept too."
         )
     if found.runner_up is not None:
-        name, plan = found.runner_up
-        more = f"The runner-up with {steps}, {order(name)}, would cost {bits(plan.nll, length):.3f}"
-        if target is not None:
-            needed = found.runner_up_steps
-            more += f" and keep the target with {counted(needed, 'step')}" if needed else " and never keep the target"
-        result.append(more + ".")
+        result.append(_runner_up(found, tokens, target))
     if found.even is not None:
-        even = f"Even sizes in random order would cost {bits(found.even, length):.3f} with {steps}"
+        even = f"Even sizes in random order would cost {bits(found.even, tokens):.3f} with {steps}"
         if target is not None:
             needed = found.even_steps
             even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never keep the target"
         result.append(even + ".")
     if calibration.missing:
-        known, all_ = len(calibration.losses), len(calibration.wanted)
+        missing, all_ = len(calibration.missing), len(calibration.wanted)
+        rules = any("/" in name for name in calibration.wanted)
         result.append(
-            f"Only {known} of {all_} orders are measured so far: {', '.join(calibration.missing)} "
-            f"{'is' if all_ - known == 1 else 'are'} missing. Give the calibrate command again to finish it."
+            f"Only {all_ - missing} of {all_} orders {'and rules ' if rules else ''}are measured so far: "
+            f"{', '.join(calibration.missing)} {'is' if missing == 1 else 'are'} missing. Give the calibrate command "
+            "again to finish it."
         )
     return result
 
 
-def advice_record(found: Advice, length: float) -> dict[str, Any]:
-    """The same for programs."""
+def _runner_up(found: Advice, tokens: float, target: float | None) -> str:
+    """What else there is. Its sizes were chosen on the same texts, and are as much too hopeful as those advised."""
+    assert found.runner_up is not None
+    name, plan = found.runner_up
+    who = "The best blind schedule" if found.measured else "The runner-up"
+    cost = bits(plan.nll + (found.optimism or 0.0), tokens)
+    result = f"{who} with {counted(found.steps, 'step')}, {order(name)}, would cost {cost:.3f}"
+    if found.measured and found.runner_up_error is not None:
+        more = bits(plan.nll - found.plan.nll, tokens)
+        result += f", {more:.3f} more (± {bits(found.runner_up_error, tokens):.3f}, on the same texts),"
+    if target is not None:
+        needed = found.runner_up_steps
+        result += f" and keep the target with {counted(needed, 'step')}" if needed else " and never keep the target"
+    return result.rstrip(",") + "."
+
+
+def candidates(found: Advice, tokens: float) -> list[dict[str, Any]]:
+    """All that were compared, the cheapest first."""
+    rows: list[dict[str, Any]] = []
+    for each in found.candidates:
+        ranking, sizes = order_and_size(each.name, each.plan.schedule) if each.measured else (each.name, "best")
+        rows.append(
+            {
+                "order": ranking,
+                "size": sizes,
+                "evaluations": each.evaluations,
+                "bits_per_token": bits(each.plan.nll, tokens),
+                "error": bits(each.plan.error, tokens),
+                "how": "measured" if each.measured else "forecast",
+            }
+        )
+    return rows
+
+
+def advice_record(found: Advice, tokens: float) -> dict[str, Any]:
+    """The same for programs.
+
+    Arguments:
+        found: The advice.
+        tokens: Tokens to fill of a text, on average.
+    """
 
     def cost(nats: float, needed: int | None, **more: Any) -> dict[str, Any]:
-        return {**more, "bits_per_token": bits(nats, length), "steps_for_target": needed}
+        return {**more, "bits_per_token": bits(nats, tokens), "steps_for_target": needed}
 
     name, plan = found.runner_up or (None, None)
+    rows = candidates(found, tokens)
+    paired = None if found.runner_up_error is None else bits(found.runner_up_error, tokens)
+    hopeful = found.optimism or 0.0
     return {
-        "reference": {"order": found.reference, "bits_per_token": bits(found.best, length)},
+        "reference": {"order": found.reference, "bits_per_token": bits(found.best, tokens)},
         "steps": found.steps,
-        "order": found.order,
-        "sizes": found.plan.sizes.tolist(),
-        "nll": found.plan.nll / length,
-        "bits_per_token": bits(found.plan.nll, length),
-        "error": found.plan.error / length,
+        "order": rows[0]["order"],
+        "size": rows[0]["size"],
+        "how": rows[0]["how"],
+        "evaluations": found.evaluations,
+        "sizes": found.plan.sizes.tolist() or None,
+        "nll": found.plan.nll / tokens,
+        "error": found.plan.error / tokens,
         "exact_error": found.plan.exact_error,
-        "above": bits(found.plan.nll - found.best, length),
-        "above_error": None if found.above_error is None else bits(found.above_error, length),
+        "bits_per_token": bits(found.cost, tokens),
+        "bits_error": bits(found.cost_error, tokens),
+        "above": bits(found.cost - found.best, tokens),
+        "above_error": None if found.above_error is None else bits(found.above_error, tokens),
         "texts": found.texts,
-        "optimism": None if found.optimism is None else bits(found.optimism, length),
-        "runner_up": None if plan is None else cost(plan.nll, found.runner_up_steps, order=name),
+        "optimism": None if found.optimism is None else bits(found.optimism, tokens),
+        "runner_up": None
+        if plan is None
+        else cost(plan.nll + hopeful, found.runner_up_steps, order=name, difference_error=paired),
         "even_random": None if found.even is None else cost(found.even, found.even_steps),
+        "candidates": rows,
         "schedule": found.plan.schedule.to_json(),
     }

@@ -1,0 +1,239 @@
+"""Which schedule a calibration would have one take, and what that choice costs on texts it was not made on.
+
+Candidates are the best blind schedule of each measured order, whose cost is a forecast, and the rules that look at
+predictions, whose cost was measured. They are compared at equal evaluations: with `K` steps, a rule takes part if it
+spends at most `K` evaluations on average, one percent more being no difference.
+
+The cheapest of many on some texts is cheap on these for its luck too. So its cost is **cross-fitted**: the texts are
+cut into `F` folds of neighbours, the same choice is made without each fold, and what is chosen is paid for on the fold
+that was left out,
+
+    quoted = 1/N · Σ_f Σ_{i∈f} cost_i(choice without f).
+
+Every text is paid once, by a schedule that has not seen it: the mean is without bias for a choice made on `N − N/F`
+texts. The choice that is taken has seen all `N` and is a little better than those, so that what is left is a small
+pessimism: of what few texts cost a choice, which shrinks as `1/N`, about the `F`-th part.
+
+Its error has two parts. One is the standard error of that mean: over texts, or over folds where that is larger, since
+the texts of a fold share a choice. From few texts it is itself uncertain, and is widened by Student's factor, so that
+twice the error covers about as much as two standard errors of a normal law do (95.4 %).
+The other is by how much the choices without a fold cost more or less, on all texts, than the one that is taken: where a
+choice hangs by a thread, the quoted cost is a mean over several, and which of them is taken was chance. Neither knows
+what no sample shows: where few texts cost much and most cost little, a handful of them says too little by any formula.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _check as check
+from unmask import size
+from unmask._scipy import student_quantile
+from unmask.calibrate.calibration import Calibration, Forecast
+from unmask.calibrate.groups import Deviations, Fold, Groups
+from unmask.order import Blocks
+
+FOLDS = 8
+TOLERANCE = 0.01  # share of the evaluations by which a rule may exceed them
+
+Costs = Mapping[str, NDArray[np.float64]]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A schedule that might be taken.
+
+    Attributes:
+        name: The name of its order; of a measured rule, the name of that.
+        plan: The schedule and its cost on all texts.
+        evaluations: Evaluations of a sequence, on average.
+        measured: True if it was measured by replay, and is no forecast.
+    """
+
+    name: str
+    plan: Forecast
+    evaluations: float
+    measured: bool
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a calibration would have one take.
+
+    Attributes:
+        reference: The order with the best one-by-one likelihood.
+        best: That likelihood.
+        limit: What the target allows in all; None without a target.
+        steps: Number of steps of blind schedules.
+        ranked: All that do with as many evaluations, the cheapest first.
+    """
+
+    reference: str
+    best: float
+    limit: float | None
+    steps: int
+    ranked: list[Candidate]
+
+
+def one_by_one(calibration: Calibration) -> dict[str, float]:
+    """Nats per sequence with one token per step, for every order where that was measured; the best first.
+
+    Raises:
+        InputError: if there is no such order.
+    """
+    check.instance("calibration", calibration, Calibration, "be a Calibration")
+    costs = {name: losses.one_by_one for name, losses in calibration.losses.items()}
+    known = {name: cost for name, cost in costs.items() if cost is not None}
+    if not known:
+        raise check.InputError(
+            "",
+            "The calibration has no order that was measured one by one",
+            remedy="Measure 'random' or 'left-to-right' as well.",
+        )
+    return dict(sorted(known.items(), key=lambda pair: pair[1]))
+
+
+def costs_of(calibration: Calibration) -> dict[str, NDArray[np.float64]]:
+    """For each order, the cost of the best sizes with 1, 2, … steps."""
+    return {name: calibration.costs(name) for name in calibration.losses}
+
+
+def choose(calibration: Calibration, target: float | None, steps: int | None, costs: Costs | None = None) -> Choice:
+    """The cheapest with so many steps, or with the fewest evaluations that keep the target.
+
+    Arguments:
+        calibration: What was measured.
+        target: Bits per token allowed above the best one-by-one likelihood.
+        steps: The number of steps, if it is settled.
+        costs: What `costs_of` gives, if it is known already.
+
+    Raises:
+        InputError: if nothing keeps the target, or no order allows so many steps.
+    """
+    reference, best = next(iter(one_by_one(calibration).items()))
+    limit = None if target is None else best + target * math.log(2) * calibration.tokens
+    if steps is not None:
+        most = max(losses.most for losses in calibration.losses.values())
+        steps = check.integer("steps", steps, least=1, most=most)
+        return Choice(reference, best, limit, steps, _ranked(calibration, steps, steps))
+    assert limit is not None
+    counts = [first(values, limit) for values in (costs or costs_of(calibration)).values()]
+    blind = min((count for count in counts if count is not None), default=math.inf)
+    kept = [rule.spent for rule in calibration.rules.values() if rule.cost <= _allowed(limit)]
+    fewest = min([blind, *kept])
+    if fewest == math.inf:
+        raise check.InputError("target", "be larger", found=f"{target:g}", remedy="No measured schedule keeps it.")
+    most = fewest * (1 + TOLERANCE)
+    able = max(losses.most for losses in calibration.losses.values())
+    count = int(blind if blind <= most else min(able, max(1, math.floor(most))))
+    return Choice(reference, best, limit, count, _ranked(calibration, count, fewest))
+
+
+def _ranked(calibration: Calibration, steps: int, evaluations: float) -> list[Candidate]:
+    blind = [
+        Candidate(name, plan, calibration.losses[name].evaluations(plan.size), False)
+        for name, plan in calibration.best(steps)
+    ]
+    rules = [
+        Candidate(name, _as_measured(calibration, name), rule.spent, True)
+        for name, rule in calibration.rules.items()
+        if rule.spent <= evaluations * (1 + TOLERANCE)
+    ]
+    return sorted([*blind, *rules], key=lambda each: each.plan.nll)
+
+
+def _as_measured(calibration: Calibration, name: str) -> Forecast:
+    rule = calibration.rules[name]
+    sizes, whole = rule.schedule.size, not isinstance(rule.schedule.order, Blocks)
+    fixed = sizes.sizes(calibration.length) if isinstance(sizes, size.Planned) and whole else np.zeros(0, np.int64)
+    return Forecast(rule.schedule, rule.cost, rule.error, True, fixed)
+
+
+def first(costs: NDArray[np.float64], limit: float) -> int | None:
+    """The smallest number of steps whose cost is within the limit."""
+    good = np.flatnonzero(costs <= _allowed(limit))
+    return int(good[0]) + 1 if good.size else None
+
+
+def _allowed(limit: float) -> float:
+    return limit * (1 + 1e-12)  # it may be one of the costs, summed up in another order
+
+
+def deviations(calibration: Calibration, chosen: Candidate) -> Deviations | None:
+    """By how much texts deviate from what a candidate costs on average; None if that was not kept."""
+    if chosen.measured:
+        return calibration.rules[chosen.name].differences
+    return calibration.losses[chosen.name].differences(chosen.plan.size)
+
+
+def crossfitted(
+    calibration: Calibration, chosen: Candidate, target: float | None, steps: int | None
+) -> tuple[float, float] | None:
+    """What a choice costs on texts that it was not made on, and the error of that.
+
+    With fewer than eight texts each of them is left out in turn.
+
+    Arguments:
+        calibration: What was measured.
+        chosen: What was chosen on all texts.
+        target: As for `choose`.
+        steps: As for `choose`.
+
+    Returns:
+        Nats per sequence and their error; None if the calibration has not kept how texts differ.
+    """
+    texts = calibration.texts
+    known = [losses.differences(losses.best(1)) for losses in calibration.losses.values()]
+    known += [rule.differences for rule in calibration.rules.values()]
+    if texts < 2 or any(each is None or each.texts != texts for each in known):
+        return None
+    groups = min(each.values.size for each in known if each is not None)
+    bounds, paid = Groups.bounds(texts, groups), np.empty(groups)
+    weights = np.diff(bounds) / texts
+    taken, otherwise = Deviations(texts, _paid(calibration, chosen)).joined(groups), 0.0
+    count = min(FOLDS, texts)
+    for fold in (Fold(number, count) for number in range(count)):
+        other = _chosen(calibration.without(fold), target, steps)
+        inside = fold.among(texts)[bounds[:-1]]
+        values = Deviations(texts, _paid(calibration, other)).joined(groups)
+        paid[inside] = values[inside]
+        otherwise += float(weights @ (values - taken)) ** 2 / count
+    cost = float(weights @ paid)
+    each = Deviations(texts, paid - cost)
+    folds = Deviations(texts, each.joined(count))
+    return cost, math.hypot(max(each.error, folds.error) * _student(groups - 1), math.sqrt(otherwise))
+
+
+def _student(freedom: int) -> float:
+    """By how much an error from few texts must be widened for twice of it to cover what it does from many.
+
+    Example:
+        >>> [round(_student(freedom), 2) for freedom in (1, 7, 15, 63)]
+        [6.98, 1.21, 1.09, 1.02]
+    """
+    return student_quantile(freedom, 2.0) / 2
+
+
+def _chosen(calibration: Calibration, target: float | None, steps: int | None) -> Candidate:
+    """The choice; where nothing keeps the target, the cheapest of all."""
+    costs = costs_of(calibration) if steps is None else None
+    try:
+        return choose(calibration, target, steps, costs).ranked[0]
+    except check.InputError:
+        if costs is None:
+            raise
+        cheapest = min(costs, key=lambda name: float(costs[name].min()))
+        return choose(calibration, None, int(costs[cheapest].argmin()) + 1).ranked[0]
+
+
+def _paid(calibration: Calibration, chosen: Candidate) -> NDArray[np.float64]:
+    """What a candidate costs on each group of texts."""
+    if chosen.measured:
+        return calibration.rules[chosen.name].nll.astype(np.float64)
+    return calibration.losses[chosen.name].grouped(chosen.plan.size)

@@ -1,0 +1,138 @@
+"""What a rule that looks at predictions costs, measured text by text.
+
+Such a rule cannot be forecast: which tokens it reveals, and after how many evaluations it is done, depends on what the
+model says. So it is run on the texts, each with its own tokens in place of the draws (`unmask.evaluate.likelihood`),
+and what it cost and spent on each of them is kept. The texts are those on which the blind orders were measured, and the
+difference between a rule and a forecast is therefore paired.
+"""
+
+import base64
+import binascii
+import math
+from dataclasses import dataclass, field
+from typing import Any, cast, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unmask import _check as check
+from unmask.calibrate.groups import Deviations, Fold, Groups
+from unmask.schedule import Schedule
+
+_KEPT = 4096  # a multiple of the number of groups of an order, so that these are made of whole groups of a rule
+_LARGEST = 1e30  # nats: float32 has room for it
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MeasuredRule:
+    """What a schedule cost on each text. Of more than 4,096 texts, means of so many groups of neighbours are kept.
+
+    Attributes:
+        schedule: The schedule.
+        texts: Number of texts.
+        nll: Nats of each text, or of each group on average.
+        evaluations: Evaluations of the model spent on each.
+    """
+
+    schedule: Schedule
+    texts: int
+    nll: NDArray[np.float32] = field(repr=False)
+    evaluations: NDArray[np.float32] = field(repr=False)
+
+    @classmethod
+    def of(cls, schedule: Schedule, nll: ArrayLike, evaluations: ArrayLike) -> "MeasuredRule":
+        """From what each text cost.
+
+        Arguments:
+            schedule: The schedule.
+            nll: Nats of each text.
+            evaluations: Evaluations spent on each.
+
+        Example:
+            >>> from unmask import order, size
+            >>> rule = MeasuredRule.of(Schedule(size.Threshold(0.9), order.Confidence()), [3.0, 5.0], [2, 3])
+            >>> rule.cost, rule.error, rule.spent
+            (4.0, 1.0, 2.5)
+        """
+        check.instance("schedule", schedule, Schedule, "be a Schedule")
+        columns = [check.numbers("nll", nll), check.numbers("evaluations", evaluations)]
+        texts = columns[0].size
+        if columns[0].ndim != 1 or texts < 2 or columns[1].shape != columns[0].shape:
+            raise check.InputError("nll", "hold a number for each text, as do the evaluations, of at least 2 texts")
+        if not all(np.all((each >= 0) & (each <= _LARGEST)) for each in columns):
+            raise check.InputError("nll", "hold finite numbers, none of them negative, as do the evaluations")
+        each = Groups(texts, np.empty((texts, 0), dtype=np.float32))
+        nll, spent = (each.joined_values(values, min(texts, _KEPT)).astype(np.float32) for values in columns)
+        return cls(schedule, texts, nll, spent)
+
+    @property
+    def cost(self) -> float:
+        """Nats per sequence."""
+        return float(self._sizes @ self.nll) / self.texts
+
+    @property
+    def spent(self) -> float:
+        """Evaluations of a sequence, on average."""
+        return float(self._sizes @ self.evaluations) / self.texts
+
+    @property
+    def error(self) -> float:
+        """Standard error of the cost over texts; not a number where a single mean is left of them."""
+        return self.differences.error if self.nll.size > 1 else math.nan
+
+    @property
+    def differences(self) -> Deviations:
+        """By how much texts deviate from the cost."""
+        return Deviations(self.texts, self.nll.astype(np.float64) - self.cost)
+
+    @property
+    def _sizes(self) -> NDArray[np.int64]:
+        """Texts of each group."""
+        return np.diff(Groups.bounds(self.texts, self.nll.size))
+
+    def without(self, fold: Fold) -> "MeasuredRule":
+        """The means over the other texts."""
+        bounds = Groups.bounds(self.texts, self.nll.size)
+        weights = np.diff(bounds) * ~fold.among(self.texts)[bounds[:-1]]
+        means = [np.array([weights @ each / weights.sum()], np.float32) for each in (self.nll, self.evaluations)]
+        return MeasuredRule(self.schedule, int(weights.sum()), *means)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary of plain values."""
+        return {
+            "schedule": self.schedule.to_json(),
+            "nll": _text_of(self.nll),
+            "evaluations": _text_of(self.evaluations),
+        }
+
+    @classmethod
+    def from_json(cls, data: object, texts: int) -> "MeasuredRule":
+        """What `to_json` described, on so many texts.
+
+        Raises:
+            InputError: if it cannot have been that.
+        """
+        given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        if not {"schedule", "nll", "evaluations"} <= given.keys():
+            raise check.InputError("rules", "be objects with schedule, nll and evaluations")
+        check.integer("texts", texts, least=2)
+        columns = [_numbers_of(key, given[key], min(texts, _KEPT)) for key in ("nll", "evaluations")]
+        return cls(Schedule.from_json(given["schedule"]), texts, *columns)
+
+
+def _text_of(values: NDArray[np.float32]) -> str:
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def _numbers_of(key: str, text: object, count: int) -> NDArray[np.float32]:
+    try:
+        raw = base64.b64decode(cast(str, text), validate=True)
+    except (TypeError, ValueError, binascii.Error):
+        raise check.InputError(key, "be numbers in base64") from None
+    if len(raw) != 4 * count:
+        raise check.InputError(key, f"have {4 * count} bytes", found=f"{len(raw)}")
+    values = np.frombuffer(raw, dtype="<f4").astype(np.float32)
+    if not np.all((values >= 0) & (values <= _LARGEST)):
+        raise check.InputError(key, "hold finite numbers, none of them negative")
+    return values

@@ -1,0 +1,113 @@
+"""The words for rules that are to be measured: each stands for one schedule, or for a rule at a few settings.
+
+confidence/threshold:0.9               an order and a size that looks at predictions, with its number
+confidence/even:16                     an order and a size with its number of steps
+confidence/even                        the same at 4, 8, 16 and 32 steps
+blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other
+confidence                             an order that looks at predictions: even sizes, and thresholds 0.5, 0.7 and 0.9
+entropy-bound                          entropy bounds of 0.1, 0.5, 1 and 2 nats
+fast-dllm                              a rule that was published under a name
+all                                    a small set of all kinds
+"""
+
+import re
+from collections.abc import Iterable
+
+from unmask import _check as check
+from unmask import order
+from unmask.names import ORDERS, RULES, SIZES
+from unmask.schedule import Schedule
+from unmask.words.schedules import FREE_SIZES, fits, order_named, reactive_named
+
+STEPS = (4, 8, 16, 32)
+_THRESHOLDS = ("threshold:0.5", "threshold:0.7", "threshold:0.9")
+_BOUNDS = ("0.1", "0.5", "1", "2")
+_REACTIVE = tuple(name for name, entry in ORDERS.items() if entry.alone and issubclass(entry.kind, order.ReactiveOrder))
+_EXAMPLES = ("confidence/threshold:0.9", "confidence/even:16", "blocks-32/confidence/threshold:0.9")
+# What the shell proposes, and a sentence about a wrong one.
+RULE_WORDS = ("all", *_REACTIVE, "entropy-bound", *RULES, *_EXAMPLES)
+_ALL = (
+    *(f"confidence/{each}" for each in ("even:8", "even:16", "even:32", *_THRESHOLDS)),
+    "margin/even:16",
+    "entropy/even:16",
+    *(f"entropy/entropy-bound:{each}" for each in _BOUNDS[1:]),
+    "spread/entropy-bound:1",
+)
+_BLOCKS = re.compile("blocks-([0-9]{1,18})/(.*)", re.DOTALL)
+
+
+def rules_named(words: Iterable[str], length: int) -> dict[str, Schedule]:
+    """The schedules that words stand for, each under the word for it alone.
+
+    Arguments:
+        words: The words.
+        length: Number of tokens. Where a word leaves the number of steps open, those that do not fit are left out.
+
+    Example:
+        >>> list(rules_named(["fast-dllm", "margin/even"], 8))
+        ['confidence/threshold:0.9', 'margin/even:4', 'margin/even:8']
+    """
+    names = (name for word in words for name in _spelled_out(word, length))
+    return {name: _schedule(name, length) for name in dict.fromkeys(names)}
+
+
+def check_rule(word: str) -> None:
+    """Refuse what stands for no rule, of whatever length."""
+    rules_named([word], check.LONGEST)
+
+
+def _spelled_out(word: str, length: int) -> list[str]:
+    """The words for a single schedule that a word stands for."""
+    if word == "all":
+        return [name for name in _ALL if _fits(name, length)]
+    if word in RULES:
+        word = f"{RULES[word].order}/{RULES[word].size}"
+    elif word in _REACTIVE:
+        return [*_spelled_out(f"{word}/even", length), *(f"{word}/{each}" for each in _THRESHOLDS)]
+    elif word == "entropy-bound":
+        return [f"entropy/entropy-bound:{each}" for each in _BOUNDS]
+    before, slash, size = word.rpartition("/")
+    if not slash:
+        check.known("rule", word, RULE_WORDS)
+    if ":" in size:
+        return [word]
+    check.known("size", size, FREE_SIZES)
+    return [f"{before}/{size}:{steps}" for steps in STEPS if steps <= length] or [f"{before}/{size}:{length}"]
+
+
+def _fits(name: str, length: int) -> bool:
+    _, _, number = name.partition("/even:")
+    return not number or int(number) <= length
+
+
+def _schedule(name: str, length: int) -> Schedule:
+    before, _, size_word = name.rpartition("/")
+    blocks = _BLOCKS.fullmatch(before)
+    with check.within("rule", name):
+        ranking = order_named(blocks[2] if blocks else before)
+        if not fits(ranking, length):
+            raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(before))
+        kind, _, number = size_word.partition(":")
+        if kind in FREE_SIZES:
+            steps = int(number) if re.fullmatch("[0-9]{1,18}", number) else number
+            steps, _ = check.steps_and_length(steps, length)
+            sizes = SIZES[kind].make(steps)
+        else:
+            sizes = reactive_named(size_word)
+        return Schedule(sizes, order.Blocks(ranking, int(blocks[1])) if blocks else ranking)
+
+
+def order_and_size(name: str, schedule: Schedule) -> tuple[str, str]:
+    """The words for the order and the size of a measured rule.
+
+    Arguments:
+        name: The name it was measured under.
+        schedule: What it is, where the name does not say.
+
+    Example:
+        >>> rule = Schedule(reactive_named("threshold:0.9"), order.Confidence())
+        >>> order_and_size("blocks-32/confidence/threshold:0.9", rule), order_and_size("mine", rule)
+        (('blocks-32/confidence', 'threshold:0.9'), ('mine', 'threshold'))
+    """
+    before, slash, after = name.rpartition("/")
+    return (before, after) if slash else (name, type(schedule.size).__name__.lower())
