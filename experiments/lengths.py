@@ -63,7 +63,8 @@ def compute(name: str, filled: tuple[int, ...] = FILLED, steps: tuple[int, ...] 
             mean = float(theirs.nll.mean())
             over = (mine.nll - theirs.nll).numpy()
             yield {
-                "data": name, "filled": count, "steps": wanted, "order": chosen[0].order, "order_alone": chosen[1].order,
+                "data": name, "filled": count, "steps": wanted,
+                "order": chosen[0].order, "order_alone": chosen[1].order,
                 "ratio": 1 + float(over.mean()) / mean,
                 "error": float(over.std(ddof=1)) / np.sqrt(over.size) / mean,
             }  # fmt: skip

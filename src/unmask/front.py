@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from unmask import _check as check
 from unmask import models
-from unmask._torch import Tensor
+from unmask._torch import Tensor, plain
 from unmask.calibrate.calibration import Calibration
 from unmask.calibrate.series import POINTS, blank, measure_orders
 from unmask.data import Row, collect, rows
@@ -79,8 +79,8 @@ def generate(
     mask = found.predictor.mask
     hidden = [start == mask for start in starts]
     sequences = Sequences.of(
-        [start.masked_fill(where, 0).tolist() for start, where in zip(starts, hidden, strict=True)],
-        [where.tolist() for where in hidden],
+        [plain(start.masked_fill(where, 0)) for start, where in zip(starts, hidden, strict=True)],
+        [plain(where) for where in hidden],
         device=found.device,
     )
     if schedule is None:
@@ -88,9 +88,9 @@ def generate(
         schedule = build(order, size, min(check.integer("steps", steps, least=1), most), most).schedule
     draw = draw_for(temperature)
     # As on the command line: the first text of a seed is that of the seed alone.
-    plain = isinstance(seed, int) and not isinstance(seed, bool)
+    one = isinstance(seed, int) and not isinstance(seed, bool)
     with check.renamed("rng", "seed"):
-        seeds = [check.seed("seed", seed) + row for row in range(len(starts))] if plain else seeds_of(seed, len(starts))
+        seeds = [check.seed("seed", seed) + row for row in range(len(starts))] if one else seeds_of(seed, len(starts))
     trace = Sampler(found.predictor, schedule, draw, found.stop).fill(sequences, rng=seeds)
     return found.texts(trace)
 
