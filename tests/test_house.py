@@ -52,7 +52,10 @@ def test_a_full_disk_is_one_sentence(words):
             "--gauge must not hold numbers as small as 4.94066e-324. Multiply them all by one number: the schedule "
             "stays the same.",
         ),
-        ("plan --gauge small.json --steps 1000000000", "--steps must be at most 4, not 1000000000."),
+        (
+            "plan --gauge small.json --steps 1000000000",
+            "--steps must be at most the length 4, not 1000000000. Every step reveals at least one token.",
+        ),
         ("train --text text.txt --output new --layers 100000", "--layers must be at most 4096, not 100000."),
     ],
 )

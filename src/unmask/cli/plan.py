@@ -135,7 +135,7 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
     else:
         values = read_gauge(measure, length=length)
         length = values.values.size + 1
-        schedule = size.Minimax(check.integer("steps", steps, least=1, most=length), values)
+        schedule = size.Minimax(check.steps_and_length(steps, length)[0], values)
     check_memory(length * _BYTES, "length", "Take a smaller one.")
     with terminal(stderr=True).status("Computing the law of the sizes"), check.renamed("values", "gauge"):
         sizes = schedule.draw(length, rng=np.random.default_rng(seed))[0]
