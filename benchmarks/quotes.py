@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from unmask import order, size
-from unmask.calibrate import Calibration, Candidate, MeasuredRule, Mixed, advise, measure
+from unmask.calibration import Calibration, Candidate, MeasuredRule, Mixed, advise, measure
 from unmask.distribution import Markov
 from unmask.evaluate import replays
 from unmask.predict import ExactPredictor

@@ -15,7 +15,7 @@ import torch
 from common import RESULTS, write
 
 from unmask import order
-from unmask.calibrate import Calibration, advise, measure
+from unmask.calibration import Calibration, advise, measure
 from unmask.distribution import Distribution, Markov, Mixture
 from unmask.evaluate.likelihood import replays
 from unmask.predict import ExactPredictor

@@ -23,7 +23,7 @@ import torch
 from common import RESULTS, write
 
 from unmask import models, order, size
-from unmask.calibrate import Calibration, measure
+from unmask.calibration import Calibration, measure
 from unmask.evaluate.likelihood import replay
 from unmask.schedule import Schedule
 

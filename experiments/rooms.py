@@ -15,10 +15,10 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("information", "distribution", "gauge", "engine"),
     ("size", "order", "bounds", "names", "schedule"),
     ("sequences", "predict", "sample"),
-    ("evaluate", "calibrate"),
+    ("evaluate", "calibration"),
     ("data", "models", "train"),
     ("paper", "plot"),
-    ("words",),
+    ("words", "front"),
     ("cli", "app", "adapters"),
 )
 LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
@@ -28,9 +28,9 @@ _ACROSS = {
     "_torch": 0.57, "_atomic": 0.69, "_files": 0.81, "_memory": 0.94,
     "information": 0.12, "distribution": 0.38, "gauge": 0.62, "engine": 0.92,
     "order": 0.06, "size": 0.24, "bounds": 0.43, "names": 0.62, "schedule": 0.8,
-    "sequences": 0.12, "predict": 0.4, "sample": 0.7, "evaluate": 0.5, "calibrate": 0.84,
+    "sequences": 0.12, "predict": 0.4, "sample": 0.7, "evaluate": 0.5, "calibration": 0.84,
     "data": 0.05, "models": 0.66, "train": 0.94,
-    "paper": 0.12, "plot": 0.34, "words": 0.52, "cli": 0.16, "app": 0.44, "adapters": 0.8,
+    "paper": 0.12, "plot": 0.34, "words": 0.52, "front": 0.8, "cli": 0.16, "app": 0.44, "adapters": 0.8,
 }  # fmt: skip
 # The last level's rooms do not know each other: only the command that opens the page knows the page.
 ALLOWED = {("cli/explore.py", "app")}

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from unmask import gauge, models, order, size
-from unmask.calibrate import Calibration, measure
-from unmask.calibrate import advice as advise
+from unmask.calibration import Calibration, measure
+from unmask.calibration import advice as advise
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.likelihood import replay
 from unmask.sample import Sampler

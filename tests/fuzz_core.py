@@ -49,7 +49,8 @@ from unmask import InputError
 
 ROOMS = (
     "size", "order", "gauge", "bounds", "information", "distribution", "schedule", "predict", "sample", "evaluate",
-    "calibrate",
+    "calibration",
+    "data",
 )  # fmt: skip
 SECONDS, BYTES = 30, 4 * 2**30
 

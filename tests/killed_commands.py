@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from unmask.calibrate import Calibration, series
+from unmask.calibration import Calibration, series
 from unmask.cli import main as unmask
 from unmask.evaluate import comparison
 from unmask.sample import Sampler

@@ -392,7 +392,7 @@ def test_a_bad_text_or_schedule_is_refused_before_the_model_runs(model, text, le
 def test_a_report_is_the_advice_of_the_command_line(model):
     from unmask import models
     from unmask.app.data import model as measured
-    from unmask.calibrate.advice import advise
+    from unmask.calibration.advice import advise
     from unmask.words.sentences import advice as sentences
 
     calibration = models.calibration_of(model)
@@ -577,7 +577,7 @@ def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     from unmask.app import page, status
     from unmask.app.data import model as measured
     from unmask.app.data import watch as runs
-    from unmask.calibrate import Calibration
+    from unmask.calibration import Calibration
 
     report = measured.report(Calibration.from_json(hostile(calibration)), 0.05, None)
     run = runs.Run(HOSTILE, (HOSTILE, ""), (0, -3), (False, False), (1,), (1,), (1,), (0.5,), None)

@@ -482,7 +482,7 @@ REMOVE = "#model-file button[aria-label='Clear'], #model-file button[aria-label=
 
 
 def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp_path):
-    from unmask.calibrate.advice import advise
+    from unmask.calibration.advice import advise
     from unmask.schedule import Schedule
 
     page = visit("?tab=model")

@@ -13,9 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unmask import InputError, models, order, size  # noqa: E402
-from unmask.calibrate import Calibration, Groups, losses_of, measure  # noqa: E402
-from unmask.calibrate.advice import advise, forecast  # noqa: E402
-from unmask.calibrate.groups import how_many  # noqa: E402
+from unmask.calibration import Calibration, Groups, losses_of, measure  # noqa: E402
+from unmask.calibration.advice import advise, forecast  # noqa: E402
+from unmask.calibration.groups import how_many  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import expected_nll, random_order, replay, replayed_kl  # noqa: E402
 from unmask.predict import ExactPredictor, Logits  # noqa: E402
@@ -605,7 +605,7 @@ def test_texts_without_any_loss_are_left_out_like_others():
 
 def test_reading_and_advising_need_no_torch():
     code = (
-        "import sys, unmask; unmask.advise, unmask.Calibration, unmask.calibrate.Losses, unmask.calibrate.Forecast;"
+        "import sys, unmask; unmask.advise, unmask.Calibration, unmask.calibration.Losses, unmask.calibration.Forecast;"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

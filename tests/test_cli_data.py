@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 torch = pytest.importorskip("torch")
 
 from unmask import data, models, order, size  # noqa: E402
-from unmask.calibrate import Calibration  # noqa: E402
+from unmask.calibration import Calibration  # noqa: E402
 from unmask.cli import main  # noqa: E402
 from unmask.evaluate import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402

@@ -21,8 +21,8 @@ from rich.progress import Progress as Bars
 torch = pytest.importorskip("torch")
 
 from unmask import InputError, models, order, size  # noqa: E402
-from unmask.calibrate import Calibration, measure  # noqa: E402
-from unmask.calibrate import advice as advise  # noqa: E402
+from unmask.calibration import Calibration, measure  # noqa: E402
+from unmask.calibration import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import Estimate, random_order, replays  # noqa: E402
@@ -417,7 +417,7 @@ def test_a_calibration_continues_where_it_stopped(place, tmp_path, monkeypatch):
         calls.append(kind)
         return measure(predictor, kind, tokens, **options)
 
-    monkeypatch.setattr("unmask.calibrate.series.measure", stop)
+    monkeypatch.setattr("unmask.calibration.series.measure", stop)
     assert complaint(*line).endswith("is not: Killed.")
     half = Calibration.load(tmp_path / "c.json")
     assert list(half.losses) == ["random", "comb-4"]
@@ -471,7 +471,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
 
 
 def test_a_calibration_that_was_interrupted_says_what_is_left(place, tmp_path, monkeypatch):
-    series = importlib.import_module("unmask.calibrate.series")
+    series = importlib.import_module("unmask.calibration.series")
     output, usual = tmp_path / "c.json", series.measure
 
     def interrupted(predictor, kind, *rest, **more):

@@ -13,8 +13,8 @@ from unmask import InputError, order, size  # noqa: E402
 from unmask.evaluate.comparison import compare  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
+from unmask.front import generate  # noqa: E402
 from unmask.models import Model  # noqa: E402
-from unmask.models.generation import generate  # noqa: E402
 from unmask.models.text import Alphabet, Bytes, Codec  # noqa: E402
 from unmask.predict import Headed, Logits  # noqa: E402
 from unmask.sample import GIVEN, OPEN, PADDED, Counts, Sampler, Stop, Trace  # noqa: E402
@@ -266,7 +266,7 @@ def test_only_models_that_end_their_answers_stop(model):
 
 
 def test_texts_are_over_at_their_ends(model):
-    texts = generate(model, SCHEDULES[0], count=20, rng=0)
+    texts = generate(model, schedule=SCHEDULES[0], count=20, seed=0)
     trace = Sampler(model.predictor, SCHEDULES[0]).run((20, LENGTH), rng=list(range(20))).until(END)
     assert texts == [model.codec.decode(row) for row in trace.written()] == model.texts(trace)
     assert [len(text) for text in texts] == trace.valid_tokens.tolist()

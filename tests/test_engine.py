@@ -18,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
-from unmask.calibrate import measure  # noqa: E402
+from unmask.calibration import measure  # noqa: E402
 from unmask.engine import LOCAL, SHARD, Job, Local, Ray, parts  # noqa: E402
 from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402

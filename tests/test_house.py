@@ -5,10 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import unmask
 from unmask import InputError, gauge, order, size
 from unmask._atomic import locked
 from unmask.names import SIZES, Need
@@ -120,17 +118,6 @@ def test_only_orders_that_can_be_measured_are_proposed():
         measurable("xyz")
     with pytest.raises(InputError, match="be one that can be measured once for all, not 'confidence'"):
         measurable("confidence")
-
-
-def test_texts_come_from_seeds_of_every_kind():
-    pytest.importorskip("torch")
-    model = unmask.load("builtin")
-    alone = unmask.generate(model, length=16, count=2, rng=7)
-    assert alone == unmask.generate(model, length=16, count=2, rng=[7, 8])
-    assert alone == unmask.generate(model, length=16, count=2, rng=np.int64(7))
-    assert len(unmask.generate(model, length=16, count=2, rng=np.random.default_rng(0))) == 2
-    with pytest.raises(InputError, match="Argument 'prompt' must be a text, not 3"):
-        unmask.generate(model, prompt=3)
 
 
 def test_a_run_that_breaks_its_weights_says_which_option_to_lower_and_leaves_nothing(tmp_path):

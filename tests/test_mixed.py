@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from unmask import gauge, order, size
-from unmask.calibrate import Calibration, Mixed, advise, forecast, measure
+from unmask.calibration import Calibration, Mixed, advise, forecast, measure
 from unmask.distribution import Markov, Mixture, ReedSolomon
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replay

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from unmask import models, order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
-from unmask.calibrate import measure  # noqa: E402
+from unmask.calibration import measure  # noqa: E402
 from unmask.models import base  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402

@@ -16,13 +16,13 @@ torch = pytest.importorskip("torch")
 from click.testing import CliRunner  # noqa: E402
 
 from unmask import InputError, models, order, size  # noqa: E402
-from unmask.calibrate import measure  # noqa: E402
+from unmask.calibration import measure  # noqa: E402
 from unmask.cli import main  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
+from unmask.front import generate  # noqa: E402
 from unmask.models import Bare, Model  # noqa: E402
 from unmask.models.base import fingerprint  # noqa: E402
-from unmask.models.generation import generate  # noqa: E402
 from unmask.models.text import Alphabet  # noqa: E402
 from unmask.predict import Counted, Headed, Logits, MaskPredictor, device_of, evaluating, networks_of  # noqa: E402
 from unmask.predict.base import Prediction  # noqa: E402

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from test_cli_models import answer, complaint, place, run, source  # noqa: E402, F401
 from unmask import InputError, order, size  # noqa: E402
-from unmask.calibrate import (  # noqa: E402
+from unmask.calibration import (  # noqa: E402
     Calibration,
     MeasuredRule,
     advise,
@@ -21,8 +21,8 @@ from unmask.calibrate import (  # noqa: E402
     measure_orders,
     measure_rules,
 )
-from unmask.calibrate.choice import TOLERANCE  # noqa: E402
-from unmask.calibrate.groups import Fold  # noqa: E402
+from unmask.calibration.choice import TOLERANCE  # noqa: E402
+from unmask.calibration.groups import Fold  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402

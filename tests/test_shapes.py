@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from inspect import signature  # noqa: E402
 
 from unmask import InputError, order, size  # noqa: E402
-from unmask.calibrate import measure  # noqa: E402
+from unmask.calibration import measure  # noqa: E402
 from unmask.distribution import (  # noqa: E402
     LatentParity,
     LinearCode,

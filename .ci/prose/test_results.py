@@ -161,7 +161,7 @@ def test_a_schedule_is_served_best_by_a_model_trained_on_its_masks():
 
 def test_the_page_says_what_the_calibration_knows_of_the_model():
     pytest.importorskip("torch")
-    from unmask.calibrate import Calibration
+    from unmask.calibration import Calibration
 
     curve = Calibration.load(BUILTIN / "calibration.json").random.curve
     numbers = (curve.entropy, curve.total_correlation, curve.dual_total_correlation)

@@ -1,5 +1,5 @@
 from . import bounds as bounds
-from . import calibrate as calibrate
+from . import calibration as calibration
 from . import data as data
 from . import distribution as distribution
 from . import engine as engine
@@ -15,15 +15,16 @@ from . import schedule as schedule
 from . import size as size
 from . import train as train
 from ._errors import InputError as InputError
-from .calibrate.advice import advise as advise
-from .calibrate.calibration import Calibration as Calibration
-from .calibrate.measurement import measure as measure
+from .calibration.advice import advise as advise
+from .calibration.calibration import Calibration as Calibration
+from .calibration.measurement import measure as measure
 from .evaluate.exact import expected_kl as expected_kl
 from .evaluate.exact import fewest_steps as fewest_steps
 from .evaluate.likelihood import replay as replay
+from .front import calibrate as calibrate
+from .front import generate as generate
 from .information.curve import Curve as Curve
 from .models import load as load
-from .models.generation import generate as generate
 from .predict import ExactPredictor as ExactPredictor
 from .predict import Headed as Headed
 from .predict import Logits as Logits

@@ -14,13 +14,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from unmask import _check as check
 from unmask import models
 from unmask._torch import Tensor, plain
-from unmask.calibrate.calibration import Calibration
-from unmask.calibrate.series import POINTS, blank, measure_orders
+from unmask.calibration.calibration import Calibration
+from unmask.calibration.series import POINTS, blank, measure_orders
 from unmask.data import Row, collect, rows
-from unmask.models.generation import start_of
+from unmask.models.start import start_of
 from unmask.models.text import Store
 from unmask.order import BlindOrder
 from unmask.sample import Sampler, Seeds, draw_for, seeds_of
@@ -44,6 +46,7 @@ def generate(
     schedule: Schedule | None = None,
     count: int = 1,
     length: int | None = None,
+    chat: bool = False,
     temperature: float = 1.0,
     seed: Seeds = 0,
 ) -> list[str]:
@@ -59,6 +62,8 @@ def generate(
         schedule: A schedule in place of these three.
         count: How many texts for each prompt.
         length: Tokens in all; of each prompt as many as it has by default, and the model's own without one.
+        chat: Whether the prompts are messages to be answered; `length` is then that of the answers, which are returned
+            alone.
         temperature: 1 draws from what the model predicts; 0 takes the most likely token.
         seed: The seed of the first text, from which the others count on; a seed for each, or a generator.
 
@@ -71,28 +76,30 @@ def generate(
         >>> text[:4], text[9:17], len(text)
         ('the ', ' of the ', 22)
     """
-    found = models.load(model) if isinstance(model, str) else check.instance("model", model, models.Model, "be a model")
+    found = _loaded(model)
     count = check.integer("count", count, least=1)
     given = [prompts] if prompts is None or isinstance(prompts, str) else check.listed("prompts", prompts, "be texts")
+    if not given:
+        raise check.InputError("prompts", "be at least one text", found="none")
     with check.renamed("prompt", "prompts"):
-        starts = [start_of(found, prompt, length)[0][0] for prompt in given for _ in range(count)]
+        starts = [start_of(found, prompt, length, chat=chat) for prompt in given for _ in range(count)]
     mask = found.predictor.mask
-    hidden = [start == mask for start in starts]
+    hidden = [start[0] == mask for start, _ in starts]
     sequences = Sequences.of(
-        [plain(start.masked_fill(where, 0)) for start, where in zip(starts, hidden, strict=True)],
+        [plain(start[0].masked_fill(where, 0)) for (start, _), where in zip(starts, hidden, strict=True)],
         [plain(where) for where in hidden],
         device=found.device,
     )
     if schedule is None:
-        most = int(sequences.counts.max()) if len(sequences) else 1
+        most = int(sequences.counts.max())
         schedule = build(order, size, min(check.integer("steps", steps, least=1), most), most).schedule
     draw = draw_for(temperature)
     # As on the command line: the first text of a seed is that of the seed alone.
-    one = isinstance(seed, int) and not isinstance(seed, bool)
+    one = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     with check.renamed("rng", "seed"):
         seeds = [check.seed("seed", seed) + row for row in range(len(starts))] if one else seeds_of(seed, len(starts))
     trace = Sampler(found.predictor, schedule, draw, found.stop).fill(sequences, rng=seeds)
-    return found.texts(trace)
+    return found.texts(trace, [first for _, first in starts])
 
 
 def calibrate(
@@ -117,7 +124,7 @@ def calibrate(
         seed: Seeds everything that is random.
         progress: Called with the name of an order and the number of texts evaluated since the last call.
     """
-    found = models.load(model) if isinstance(model, str) else check.instance("model", model, models.Model, "be a model")
+    found = _loaded(model)
     sequences = sequences_of(found, data, check.integer("texts", texts, least=2), seed)
     longest = int(sequences.counts.max())
     kinds: dict[str, BlindOrder] = {name: measurable(name) for name in check.listed("orders", orders, "be names")}
@@ -144,6 +151,12 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
     else:
         source = (_row(number, each) for number, each in enumerate(check.listed("data", data, "be texts or rows"), 1))
     return collect(model, source, most=texts, rng=seed).required().sequences.to(model.device)
+
+
+def _loaded(model: models.Model | str) -> models.Model:
+    if isinstance(model, str):
+        return models.load(model)
+    return check.instance("model", model, models.Model, "be a model or the name of one")
 
 
 def _row(number: int, given: object) -> Row:

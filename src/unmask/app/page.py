@@ -22,7 +22,7 @@ from unmask.app import links
 from unmask.app.data import schedules as laws
 from unmask.app.fields import QUIET
 from unmask.app.tabs import Tab, distributions, model, schedules, watch
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.words.schedules import FREE_SIZES
 
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")

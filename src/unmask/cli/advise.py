@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from unmask import _check as check
-from unmask.calibrate import Calibration
-from unmask.calibrate import advise as find
+from unmask.calibration import Calibration
+from unmask.calibration import advise as find
 from unmask.cli import calibrate as measuring
 from unmask.cli import options
 from unmask.cli.output import terminal
@@ -154,7 +154,7 @@ def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Ca
     taken = texts.collected(model, seed)
     tokens = taken.sequences
     wanted = measuring.wanted_orders(measuring.ORDERS, int(tokens.counts.max()))
-    from unmask.calibrate.series import blank
+    from unmask.calibration.series import blank
 
     with check.blamed("model", "be usable", source.name, parts=False):
         found = measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from unmask import _check as check
 from unmask import order, size
 from unmask._atomic import locked
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.cli import options
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
@@ -167,7 +167,7 @@ def measured(
     save: Callable[[Calibration], Calibration] = lambda found: found,
 ) -> Calibration:
     """The calibration with all of `wanted`, measured with a bar for each; what `kept` has is not measured again."""
-    from unmask.calibrate.series import evaluations, measure_orders
+    from unmask.calibration.series import evaluations, measure_orders
 
     counts = tokens.counts
     most, equal = int(counts.max()), int(counts.min()) == int(counts.max())
@@ -208,7 +208,7 @@ def measured_rules(
     """The calibration with all of these rules, measured with a bar for each; what `kept` has is not measured again."""
     if not schedules:
         return kept
-    from unmask.calibrate.series import measure_rules
+    from unmask.calibration.series import measure_rules
 
     with progress() as bar:
         tasks = {
@@ -243,7 +243,7 @@ def _kept(output: Path, model: "Model", tokens: "Sequences", seed: int, length: 
     Raises:
         InputError: if the file holds something else, or was made for another model, length, text or seed.
     """
-    from unmask.calibrate.series import blank
+    from unmask.calibration.series import blank
 
     fresh = blank(model.fingerprint, tokens, seed)
     if not output.exists():

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from unmask import evaluate, order, plot, size
-from unmask.calibrate import Calibration, forecast, one_by_one
+from unmask.calibration import Calibration, forecast, one_by_one
 from unmask.cli import options
 from unmask.cli.group import wants_json
 from unmask.cli.output import progress, terminal

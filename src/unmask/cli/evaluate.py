@@ -10,7 +10,7 @@ import click
 from unmask import _check as check
 from unmask import plot
 from unmask._atomic import replacing
-from unmask.calibrate import Calibration, forecast
+from unmask.calibration import Calibration, forecast
 from unmask.cli import options
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, Row, dim, grid, title, words
@@ -160,7 +160,7 @@ def _task(
     model: "Model", schedules: list[NamedSchedule], tokens: "Sequences", seed: int, reference: bool
 ) -> dict[str, Any]:
     """What is being done, so that nothing else is taken for it."""
-    from unmask.calibrate import blank
+    from unmask.calibration import blank
 
     known = blank(model.fingerprint, tokens, seed)
     return {

@@ -136,7 +136,7 @@ def generate(
         raise check.InputError("", "With the {engine} ray there is nothing to watch", remedy=remedy)
     chosen = None if schedule is None else read_schedule(schedule)
 
-    from unmask.models.generation import start_of
+    from unmask.models.start import start_of
     from unmask.models.text import printable
     from unmask.sample import Counts, Sampler, draw_for
 

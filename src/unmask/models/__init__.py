@@ -17,7 +17,7 @@ from typing import Any
 from unmask import _check as check
 from unmask._files import unreadable
 from unmask._torch import torch
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.models import hf, python
 from unmask.models import transformer as nn
 from unmask.models.base import Model

@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 from weakref import WeakKeyDictionary
@@ -49,12 +50,12 @@ class Model:
         """Where a sampler may stop: at the end of an answer, which is filled up with more ends; `None` without one."""
         return None if self.codec.end is None else Stop(self.codec.end, self.codec.end)
 
-    def texts(self, trace: Trace, first: int = 0) -> list[str]:
+    def texts(self, trace: Trace, first: int | Sequence[int] = 0) -> list[str]:
         """What a run wrote, up to the end of each answer.
 
         Arguments:
             trace: The record of the run.
-            first: The first token to show.
+            first: The first token to show; one number for all, or one for each sequence.
         """
         return [self.codec.decode(row) for row in trace.until(self.codec.end).written(first)]
 

@@ -188,22 +188,25 @@ class Trace:
         """Valid tokens per evaluation of a sequence; prompt, padding, the end and what follows it do not count."""
         return self.counts.tokens_per_evaluation
 
-    def written(self, first: int = 0) -> list[list[int]]:
-        """Token ids of each sequence to be decoded: without ends, and nothing after the first that was drawn.
+    def written(self, first: int | Sequence[int] = 0) -> list[list[int]]:
+        """Token ids of each sequence to be decoded: without padding and ends, and nothing after the first end drawn.
 
         An end that was given, between the turns of a prompt say, is left out and ends nothing.
 
         Arguments:
-            first: Where to begin, such as after a prompt.
+            first: Where to begin, such as after a prompt; one number for all, or one for each.
         """
-        check.integer("first", first, least=0)
-        rows: list[list[int]] = plain(self.tokens)
-        if self.end is None:
-            return [row[first:] for row in rows]
-        ended = plain((self.revealed >= 0) & (self.tokens == self.end))
-        stops = [flags.index(True) if True in flags else len(flags) for flags in ended]
+        listed = [first] * len(self.tokens) if isinstance(first, int) else check.listed("first", first, "be numbers")
+        firsts = [check.integer("first", each, least=0) for each in listed]
+        if len(firsts) != len(self.tokens):
+            raise check.InputError("first", f"have {len(self.tokens)} numbers", found=f"{len(firsts)}")
+        kept = self.revealed != PADDED
+        if self.end is not None:
+            ended = ((self.revealed >= 0) & (self.tokens == self.end)).cumsum(dim=1) > 0
+            kept &= ~ended & (self.tokens != self.end)
         return [
-            [token for token in row[first:stop] if token != self.end] for row, stop in zip(rows, stops, strict=True)
+            [token for token, stays in zip(row[begin:], flags[begin:], strict=True) if stays]
+            for row, flags, begin in zip(plain(self.tokens), plain(kept), firsts, strict=True)
         ]
 
     def __str__(self) -> str:

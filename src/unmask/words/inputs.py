@@ -7,7 +7,7 @@ from string import ascii_lowercase
 
 from unmask import _check as check
 from unmask import _files
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.schedule import Schedule
 
 BUILTIN = "builtin"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from unmask import _check as check
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, plainer, read_calibration, read_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import final
 
 from unmask import _check as check
 from unmask import order, size
-from unmask.calibrate import Calibration, measured_as
+from unmask.calibration import Calibration, measured_as
 from unmask.information.curve import Curve
 from unmask.names import ORDERS, RULES, SIZES, NamedSize, Need, sizes_that_need
 from unmask.schedule import Schedule

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from unmask import bounds, size
-from unmask.calibrate import Advice, Calibration, Forecast
+from unmask.calibration import Advice, Calibration, Forecast
 from unmask.words.rules import order_and_size
 
 _FEW = 32  # texts below which a choice among schedules is noticeably too hopeful

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import models
-from unmask.calibrate import Calibration
-from unmask.calibrate.advice import Advice, advise
+from unmask.calibration import Calibration
+from unmask.calibration.advice import Advice, advise
 from unmask.words.inputs import of_one_length, read_calibration
 from unmask.words.sentences import advice as sentences
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask import models
-from unmask.models.generation import start_of
+from unmask.models.start import start_of
 from unmask.models.text import Codec
 from unmask.sample import Sampler
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace

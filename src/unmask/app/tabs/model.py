@@ -12,7 +12,7 @@ from unmask.app.data import model as measured
 from unmask.app.fields import LONG, Form, download, follow, settled, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
-from unmask.calibrate import Calibration
+from unmask.calibration import Calibration
 from unmask.models import Model
 
 

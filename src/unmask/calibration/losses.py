@@ -5,8 +5,8 @@ with cuts `0 = N_0 < … < N_K = L` cost
 
     Σ_k Σ_{j=N_{k−1}+1}^{N_k} ℓ(N_{k−1}, j)
 
-and the best ones are a shortest path. Texts that all have as many tokens to fill are `unmask.calibrate.onelength`;
-those that differ are `unmask.calibrate.mixed`.
+and the best ones are a shortest path. Texts that all have as many tokens to fill are `unmask.calibration.onelength`;
+those that differ are `unmask.calibration.mixed`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import size
-from unmask.calibrate.groups import Deviations, Fold
+from unmask.calibration.groups import Deviations, Fold
 from unmask.order import BlindOrder
 
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.calibrate.groups import Groups, how_many
-from unmask.calibrate.losses import Losses
-from unmask.calibrate.mixed import Mixed
-from unmask.calibrate.onelength import Curved, Tabled, kind_of, losses_of
-from unmask.calibrate.saved import spread_evenly
+from unmask.calibration.groups import Groups, how_many
+from unmask.calibration.losses import Losses
+from unmask.calibration.mixed import Mixed
+from unmask.calibration.onelength import Curved, Tabled, kind_of, losses_of
+from unmask.calibration.saved import spread_evenly
 from unmask.engine import Report
 from unmask.evaluate.given import NOT_NUMBERS
 from unmask.order import BlindOrder, Comb, Random

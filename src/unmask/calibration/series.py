@@ -10,11 +10,11 @@ import numpy as np
 from unmask import _check as check
 from unmask import order, size
 from unmask._torch import Tensor, torch
-from unmask.calibrate.calibration import Calibration
-from unmask.calibrate.losses import Losses
-from unmask.calibrate.measurement import measure
-from unmask.calibrate.rules import MeasuredRule
-from unmask.calibrate.shards import finite
+from unmask.calibration.calibration import Calibration
+from unmask.calibration.losses import Losses
+from unmask.calibration.measurement import measure
+from unmask.calibration.rules import MeasuredRule
+from unmask.calibration.shards import finite
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.given import Randomness, check_ids, seed_of, texts_of
 from unmask.evaluate.likelihood import replay

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import size
 from unmask._scipy import student_quantile
-from unmask.calibrate.calibration import Calibration, Forecast
-from unmask.calibrate.groups import Deviations, Fold, Groups
+from unmask.calibration.calibration import Calibration, Forecast
+from unmask.calibration.groups import Deviations, Fold, Groups
 from unmask.order import Blocks
 
 FOLDS = 8

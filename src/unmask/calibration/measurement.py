@@ -2,8 +2,8 @@
 
 For a blind order, one forward pass per text with the first `n` tokens of the order visible gives the loss of every
 token after them. From some such `n`, fine where the losses change, the cost of any sizes is a sum and the best sizes
-are a shortest path (`unmask.calibrate.losses`). How groups of texts deviate is kept too, so that a cost has a standard
-error (`unmask.calibrate.groups`).
+are a shortest path (`unmask.calibration.losses`). How groups of texts deviate is kept too, so that a cost has a standard
+error (`unmask.calibration.groups`).
 
 The numbers include the model's own error, so they are the total cost of a schedule on texts like those measured.
 """
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask import size
 from unmask._torch import Tensor, plain, torch
-from unmask.calibrate.losses import Losses
-from unmask.calibrate.shards import EqualTally, Measured, MixedTally, Tally, segments_of
+from unmask.calibration.losses import Losses
+from unmask.calibration.shards import EqualTally, Measured, MixedTally, Tally, segments_of
 from unmask.engine import LOCAL, Engine, Job
 from unmask.evaluate.given import Randomness, seed_of, texts_of
 from unmask.order import BlindOrder, Comb, Spread

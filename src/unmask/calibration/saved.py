@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask.calibrate.groups import Groups
-from unmask.calibrate.losses import Losses
-from unmask.calibrate.mixed import Mixed
-from unmask.calibrate.onelength import OneLength, kind_of, losses_of
+from unmask.calibration.groups import Groups
+from unmask.calibration.losses import Losses
+from unmask.calibration.mixed import Mixed
+from unmask.calibration.onelength import OneLength, kind_of, losses_of
 from unmask.order import BlindOrder, Random
 from unmask.schedule import SAVED_ORDERS, decode, encode
 

@@ -6,6 +6,7 @@ nothing is revealed in parallel. One by one is known for the random order, whose
 measured at all places, such as `LeftToRight`.
 """
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -13,11 +14,11 @@ import numpy as np
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.calibration import Calibration, Forecast
-from unmask.calibrate.choice import Candidate, choose, costs_of, crossfitted, deviations, first
-from unmask.calibrate.choice import one_by_one as one_by_one
-from unmask.calibrate.groups import Deviations
-from unmask.calibrate.losses import Losses, Predicted
+from unmask.calibration.calibration import Calibration, Forecast
+from unmask.calibration.choice import Candidate, choose, costs_of, crossfitted, deviations, first
+from unmask.calibration.choice import one_by_one as one_by_one
+from unmask.calibration.groups import Deviations
+from unmask.calibration.losses import Losses, Predicted
 from unmask.order import BlindOrder, Comb, Order
 from unmask.schedule import Schedule
 
@@ -84,10 +85,11 @@ class Advice:
         least: The order and number of steps whose best sizes cost least of all, and that cost; or a rule, its
             evaluations and its cost.
         texts: Number of texts that all this was measured on.
+        tokens: Tokens to fill in one of them, on average: a cost in bits per token is `cost / tokens / log(2)`.
         above_error: Standard error of `plan.nll − best`, paired: texts that are hard for one are hard for the other.
             None if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
-            (`unmask.calibrate.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
+            (`unmask.calibration.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
         cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
             the calibration has not kept how texts differ.
         optimism: `cost − plan.nll`: by how much the cost on these texts is too low because the schedule was chosen on
@@ -109,6 +111,7 @@ class Advice:
     even: float | None
     least: tuple[str, int, float]
     texts: int
+    tokens: float
     above_error: float | None
     cost: float
     cost_error: float
@@ -124,11 +127,29 @@ class Advice:
         """Whether that is a rule that was measured, and no forecast."""
         return self.candidates[0].measured
 
+    def __str__(self) -> str:
+        """A few lines for people, in bits per token."""
+
+        def bits(nats: float) -> str:
+            return f"{nats / self.tokens / math.log(2):.3f}"
+
+        kind = "measured rule" if self.measured else "order"
+        lines = [
+            f"{kind} {self.order}, {self.evaluations:.4g} evaluations a text",
+            f"{bits(self.cost)} ± {bits(self.cost_error)} bits per token to expect on other texts",
+            f"{bits(self.best)} one token at a time, in the best order measured, {self.reference}",
+        ]
+        if self.even is not None:
+            lines.append(f"{bits(self.even)} with {self.steps} even steps in random order")
+        if self.runner_up is not None:
+            lines.append(f"{bits(self.runner_up[1].nll)} in the next best order, {self.runner_up[0]}")
+        return "\n".join([*lines, f"from {self.texts:,} texts; the schedule is .plan.schedule"])
+
 
 def advise(calibration: Calibration, *, target: float | None = None, steps: int | None = None) -> Advice:
     """The schedule to take: the fewest evaluations that keep the target, or the best with a given number of steps.
 
-    Blind schedules of all measured orders and measured rules are compared alike (`unmask.calibrate.choice`).
+    Blind schedules of all measured orders and measured rules are compared alike (`unmask.calibration.choice`).
 
     Arguments:
         calibration: What was measured.
@@ -172,6 +193,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         even=even,
         least=min(least, key=_cost),
         texts=calibration.texts,
+        tokens=calibration.tokens,
         above_error=_error_between(texts, calibration.losses[choice.reference].differences(size.Even(length))),
         cost=chosen.plan.nll if quoted is None else quoted[0],
         cost_error=chosen.plan.error if quoted is None else quoted[1],

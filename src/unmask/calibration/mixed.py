@@ -13,6 +13,7 @@ follow
   most. How near is settled by trying: whichever predicts texts left out best, and no dependence unless it is clear.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -24,8 +25,8 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Deviations, Fold
-from unmask.calibrate.losses import Losses, Predicted
+from unmask.calibration.groups import Deviations, Fold
+from unmask.calibration.losses import Losses, Predicted
 from unmask.order import Comb, Random, Spread
 from unmask.size.stretched import nodes_at
 
@@ -202,7 +203,9 @@ class Mixed(Losses):
         if not isinstance(self.order, Random) and not isinstance(sizes, size.Planned):
             return None
         values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand"))
-        return Predicted(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), True)
+        # Of one text nobody knows how others would differ from it.
+        error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else math.nan
+        return Predicted(float(values.mean()), error, True)
 
     def differences(self, sizes: size.Planned) -> Deviations:
         values = self.each(sizes)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
-from unmask.calibrate.groups import Deviations, Fold, Groups
+from unmask.calibration.groups import Deviations, Fold, Groups
 from unmask.schedule import Schedule
 
 _KEPT = 4096  # a multiple of the number of groups of an order, so that these are made of whole groups of a rule

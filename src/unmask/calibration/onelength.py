@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import size
-from unmask.calibrate.groups import Deviations, Fold, Groups
-from unmask.calibrate.losses import Losses, Predicted
+from unmask.calibration.groups import Deviations, Fold, Groups
+from unmask.calibration.losses import Losses, Predicted
 from unmask.information.curve import Curve
 from unmask.order import BlindOrder, Comb, Random
 from unmask.size.stretched import nodes_at

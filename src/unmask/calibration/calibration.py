@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
-from unmask.calibrate.groups import Fold
-from unmask.calibrate.losses import Losses, Predicted
-from unmask.calibrate.mixed import Mixed
-from unmask.calibrate.onelength import Curved, OneLength
-from unmask.calibrate.rules import MeasuredRule
-from unmask.calibrate.saved import decoded, encoded
+from unmask.calibration.groups import Fold
+from unmask.calibration.losses import Losses, Predicted
+from unmask.calibration.mixed import Mixed
+from unmask.calibration.onelength import Curved, OneLength
+from unmask.calibration.rules import MeasuredRule
+from unmask.calibration.saved import decoded, encoded
 from unmask.information.curve import Curve
 from unmask.order import Random
 from unmask.schedule import Schedule
@@ -34,7 +34,7 @@ class Forecast:
         nll: Its predicted negative log-likelihood in nats per sequence.
         error: Its standard error over texts.
         exact_error: True if that is the spread of this very cost; False if it is only about so much, since the
-            calibration has not kept how texts differ (see `unmask.calibrate.onelength.OneLength.cost`).
+            calibration has not kept how texts differ (see `unmask.calibration.onelength.OneLength.cost`).
         sizes: Its sizes for the largest number of tokens to fill.
     """
 
