@@ -696,8 +696,9 @@ def test_the_command_serves_the_page_and_says_where():
 
     command = [sys.executable, "-m", "unmask.cli", "explore", "--no-browser"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background jobs ignore
+    )  # fmt: skip
     try:
         line = process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+/", line)
