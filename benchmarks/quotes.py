@@ -68,7 +68,7 @@ class Population:
 
     def __init__(self, chain, count=4000, points=6, seed=1):
         given = texts(chain, count, seed)
-        self.count, self.predictor = count, ExactPredictor(chain)
+        self.count, self.predictor, self.tokens = count, ExactPredictor(chain), given.counts.numpy()
         self.losses = self._measured(given, points, seed)
         # With all places nothing is interpolated: this is the truth.
         self.whole = self._measured(given, MOST, seed)
@@ -94,28 +94,29 @@ class Population:
             for name, each in self.losses.items()
         }
         rules = {
-            name: MeasuredRule.of(schedule, nll[chosen], spent[chosen])
+            name: MeasuredRule.of(schedule, nll[chosen], spent[chosen], self.tokens[chosen])
             for name, (schedule, nll, spent) in self.rules.items()
         }
         return Calibration(MOST, "", len(chosen), losses, rules=rules)
 
     def cost(self, chosen: Candidate):
-        """What a candidate costs on all texts."""
+        """What a candidate costs on all texts, in nats per token."""
         if chosen.measured:
-            return float(self.rules[chosen.name][1].mean())
+            return float(self.rules[chosen.name][1].mean() / self.tokens.mean())
         found = self.whole[chosen.name]
         assert isinstance(found, Mixed)
-        return float(found.each(chosen.plan.size).mean())
+        return float(found.each(chosen.plan.size).mean() / self.tokens.mean())
 
 
 def study(population, rows, repetitions, asked, seed=0):
-    """Of each repetition: true cost, quoted cost and error, cost and error on the same texts, whether a rule won."""
+    """Of each repetition, in nats per token: true, quoted cost and error, the same on the texts chosen on, whether a rule won."""
     result = []
     for number in range(repetitions):
         chosen = np.random.default_rng([seed, rows, number]).integers(population.count, size=rows)
         advice = advise(population.calibration(chosen), **asked)
         true = population.cost(advice.candidates[0])
-        result.append((true, advice.cost, advice.cost_error, advice.plan.nll, advice.plan.error, advice.measured))
+        nats = np.array((advice.cost, advice.cost_error, advice.plan.nll, advice.plan.error)) / advice.tokens
+        result.append((true, *nats, advice.measured))
     return np.array(result).T
 
 

@@ -344,10 +344,7 @@ def test_both_sides_are_what_the_sampler_does(model):
     assert len(sections) == 2
     words = "".join(sections[0].find("p[@class='count']").itertext())
     bits = left.nll[-1] / 8 / math.log(2)
-    assert words == (
-        "3 evaluations · 8 tokens · 2.67 tokens per evaluation · "
-        f"−log p = {left.nll[-1]:.1f} nats ({bits:.3f} bits per token)"
-    )
+    assert words == (f"3 evaluations · 8 tokens · 2.67 tokens per evaluation · {bits:.3f} bits per token")
 
 
 @pytest.mark.parametrize(

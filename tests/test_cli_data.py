@@ -149,14 +149,15 @@ def test_costs_are_per_token_to_fill(place):
     assert (record["tokens"], record["length"], record["texts"]) == (tokens, 18, len(ROWS))
     model = models.load(str(place / "m.safetensors"))
     scored = replay(model.predictor, Schedule.load(place / "s.json"), rows.sequences, rng=0)
-    assert record["rows"][0]["nll"] == pytest.approx(float(scored.nll.sum() / scored.revealed.sum()))
+    bits = float(scored.nll.sum() / scored.revealed.sum()) / math.log(2)
+    assert record["rows"][0]["bits_per_token"] == pytest.approx(bits)
     assert record["rows"][0]["tokens_per_evaluation"] == scored.counts.tokens_per_evaluation
     measured = answer(
         "calibrate", *rows_of(place), "--output", place / "c.json", "--orders", "random,comb-2", "--points", 9
     )
     assert (measured["measured"], measured["tokens"], measured["too_long"]) == ([], tokens, 0)
     best = next(row for row in measured["rows"] if row["steps"] == 8)
-    assert best["nll"] == pytest.approx(found.best(8)[0][1].nll / tokens)
+    assert best["bits_per_token"] == pytest.approx(found.best(8)[0][1].nll / tokens / math.log(2))
 
 
 def test_advice_measured_now_is_that_of_a_calibration(place):
@@ -165,7 +166,7 @@ def test_advice_measured_now_is_that_of_a_calibration(place):
     answer("calibrate", *rows_of(place), "--output", kept)
     read = answer("advise", *model_of(place), "--calibration", kept, "--steps", 4)
     # A file keeps seven digits of each loss.
-    for key in ("nll", "bits_per_token", "error", "above", "tokens"):
+    for key in ("bits_per_token", "error", "above", "tokens"):
         assert read[key] == pytest.approx(now[key], rel=1e-5), key
     assert [read[key] for key in ("model", "order", "steps", "sizes", "texts")] == [
         now[key] for key in ("model", "order", "steps", "sizes", "texts")
@@ -373,7 +374,7 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
         "rows"
     ]
     advice = answer("advise", *model_of(place), "--calibration", place / "c.json", "--steps", 4)
-    assert rows[0]["predicted"] == pytest.approx(advice["nll"])
+    assert rows[0]["predicted"] == pytest.approx(advice["candidates"][0]["bits_per_token"])
     other = tmp_path / "other.safetensors"
     torch.manual_seed(1)
     nn.save(

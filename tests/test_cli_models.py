@@ -134,7 +134,7 @@ def test_generated_texts_follow_their_seeds(place):
     assert record["evaluations"] == [4] * 3
     assert record["tokens_per_evaluation"] == 4
     assert all(sorted(row) == sorted([0, 1, 2, 3] * 4) for row in record["revealed"])
-    assert all(value > 0 for value in record["nll"])
+    assert all(value > 0 for value in record["bits_per_token"])
     assert answer(*line, "--count 1 --seed 6")["texts"] == record["texts"][1:2]
     model = models.load(place / "m.safetensors")
     trace = Sampler(model.predictor, Schedule(size.Even(4), order.Comb())).run((1, LENGTH), rng=[5])
@@ -252,24 +252,35 @@ def test_evaluation_obeys_its_laws(place, tmp_path):
     record = answer(*line, "--output", tmp_path / "rows.csv", "--figure", tmp_path / "rows.png")
     rows = record["rows"]
     assert (record["texts"], len(rows)) == (25, 9)
-    best = min(rows, key=lambda row: row["nll"])
+    best = min(rows, key=lambda row: row["bits_per_token"])
     for row in rows:
-        assert row["bits_per_token"] == pytest.approx(row["nll"] / math.log(2), rel=1e-12)
-        assert row["excess"] == pytest.approx(row["nll"] * LENGTH - record["reference"]["nll"], abs=1e-9)
-        assert row["difference"] == pytest.approx(row["nll"] - best["nll"], abs=1e-12)
+        bits = row["bits_per_token"]
+        assert row["excess"] == pytest.approx(bits - record["reference"]["bits_per_token"], abs=1e-9)
+        assert row["difference"] == pytest.approx(bits - best["bits_per_token"], abs=1e-12)
         assert (row["steps"] is None) == (row["size"] == "threshold:0.4")
         assert row["evaluations"] <= LENGTH
         if row["predicted"] is not None:
-            assert abs(row["predicted"] - row["nll"]) < 4 * np.hypot(row["predicted_error"], row["standard_error"])
+            assert abs(row["predicted"] - bits) < 4 * np.hypot(row["predicted_error"], row["standard_error"])
     assert (best["difference"], best["difference_error"]) == (0, 0)
     known = {(row["order"], row["steps"]) for row in rows if row["predicted"] is not None}
     assert known == {("random", 4), ("random", 16), ("comb", 4)}
     assert rows == answer(*line)["rows"]
     with (tmp_path / "rows.csv").open() as file:
         kept = list(csv.DictReader(file))
-    assert [float(row["nll"]) for row in kept] == [row["nll"] for row in rows]
+    assert [float(row["bits_per_token"]) for row in kept] == [row["bits_per_token"] for row in rows]
     assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["rows.csv", "rows.png"]
+
+
+def test_what_is_not_said_is_swept(place):
+    rows = answer("evaluate", *source(place))["rows"]
+    assert [(row["order"], row["size"], row["steps"]) for row in rows] == [
+        (order, "even", steps) for order in ("random", "comb") for steps in (8, 16)
+    ]
+    rows = answer("evaluate", *source(place), "--order spread")["rows"]
+    assert [(row["order"], row["steps"]) for row in rows] == [("spread", 8), ("spread", 16)]
+    rows = answer("evaluate", *source(place), "--rule maskgit")["rows"]
+    assert [row["steps"] for row in rows] == [8, 16]
 
 
 def test_errors_of_an_evaluation_are_those_of_paired_differences(place):
@@ -286,13 +297,15 @@ def test_errors_of_an_evaluation_are_those_of_paired_differences(place):
     rng = torch.Generator().manual_seed(3)
     found = replays(model.predictor, schedules, texts, rng=rng, batch=32)
     best = min(found, key=lambda each: float(each.nll.mean()))
+    unit = LENGTH * math.log(2)
     for row, each in zip(record["rows"], found, strict=True):
         excess = Estimate.of((each.nll - reference).numpy())
-        assert row["nll"] * LENGTH == pytest.approx(float(each.nll.mean()), rel=1e-6)
-        assert (row["excess"], row["excess_error"]) == pytest.approx((excess.mean, excess.standard_error), rel=1e-5)
-        assert row["difference_error"] * LENGTH == pytest.approx(each.over(best).standard_error, rel=1e-5)
+        assert row["bits_per_token"] * unit == pytest.approx(float(each.nll.mean()), rel=1e-6)
+        assert row["excess"] * unit == pytest.approx(excess.mean, rel=1e-5)
+        assert row["excess_error"] * unit == pytest.approx(excess.standard_error, rel=1e-5)
+        assert row["difference_error"] * unit == pytest.approx(each.over(best).standard_error, rel=1e-5)
         unpaired = np.hypot(each.per_sequence.standard_error, Estimate.of(reference.numpy()).standard_error)
-        assert row["excess_error"] < 0.9 * unpaired
+        assert row["excess_error"] * unit < 0.9 * unpaired
 
 
 def test_a_model_whose_weights_are_not_numbers_is_refused_by_every_measurement(place, tmp_path):
@@ -355,8 +368,6 @@ def test_the_reference_is_unbiased():
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--order random --steps 4", "--size must be given."),
-        ("--order random --size even", "--steps must be given."),
         ("--order random --size even --steps 17", "--steps must be at most the length 16, not 17."),
         ("--order random --size even --steps 4 --texts 26", "--texts must be at most 25, not 26"),
         ("--order random --size even --steps 4 --texts 1", "--texts must be at least 2, not 1."),
@@ -402,7 +413,8 @@ def test_a_calibration_says_what_the_model_is_and_implies(place):
     for row in record["rows"]:
         assert sum(row["sizes"]) == LENGTH
         assert len(row["sizes"]) == row["steps"]
-        assert row["bits_per_token"] == pytest.approx(row["nll"] / math.log(2), rel=1e-12)
+        plan = dict(Calibration.load(place / "c.json").best(row["steps"]))[row["order"]]
+        assert row["bits_per_token"] == pytest.approx(plan.nll / LENGTH / math.log(2), rel=1e-6)
     assert {row["steps"] for row in record["rows"]} == {8, 16}
     assert {row["order"] for row in record["rows"] if row["steps"] == 8} == {"random", "spread", "comb-2"}
 
@@ -511,7 +523,8 @@ def test_advice_is_the_fewest_steps_within_the_target(place):
     )
     assert record["reference"]["order"] == reference
     assert record["steps"] == first == len(record["sizes"])
-    assert record["nll"] * LENGTH == pytest.approx(calibration.best(first)[0][1].nll)
+    on_these = record["candidates"][0]["bits_per_token"]
+    assert on_these * LENGTH * math.log(2) == pytest.approx(calibration.best(first)[0][1].nll)
     assert record["above"] <= 0.01
     assert record["runner_up"]["bits_per_token"] >= record["bits_per_token"]
     even = record["even_random"]["steps_for_target"]
@@ -529,7 +542,7 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     assert made["sizes"][0] == record["sizes"]
     assert made["schedule"] == record["schedule"]
     rows = answer("evaluate", *source(place), "--schedule", saved, "--calibration", place / "c.json")["rows"]
-    assert rows[0]["predicted"] == pytest.approx(record["nll"])
+    assert rows[0]["predicted"] == pytest.approx(record["candidates"][0]["bits_per_token"])
     text = run(*line)
     assert max(map(len, text.stdout.splitlines()[:-2])) <= 80  # the last two hold paths
     # It fits any number of tokens; a list of sizes fits one.
@@ -608,8 +621,9 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     assert (first["steps"], first["finished"]) == (1, False)
     record = answer(*line)
     assert (record["steps"], record["finished"], record["tokens"]) == (60, True, 600)
-    assert record["bits_per_token"] == pytest.approx(record["loss"] / math.log(2))
-    assert answer(*line)["loss"] is None  # nothing left to do
+    last = float((tmp_path / "run" / "log.csv").read_text().splitlines()[-1].split(",")[1])
+    assert record["bits_per_token"] == pytest.approx(last / math.log(2), rel=1e-5)
+    assert answer(*line)["bits_per_token"] is None  # nothing left to do
     assert set(answer("generate --model", tmp_path / "run", "--count 1")["texts"][0]) <= set("ab ")
     assert models.load(tmp_path / "run").about["steps"] == 60
     assert (tmp_path / "run" / "log.csv").read_text().startswith("step,loss,rate,seconds")

@@ -307,8 +307,8 @@ def test_calibrate_advise_evaluate_and_generate_agree_on_a_real_tokenizer(place,
         "evaluate", *name, "--text", place / "text.txt", "--texts 6 --calibration", tmp_path / "c.json",
         "--schedule", tmp_path / "s.json", "--order random,confidence --size even --steps 2,8",
     )["rows"]  # fmt: skip
-    assert all(np.isfinite(row["nll"]) and row["nll"] > 0 for row in rows)
-    assert rows[0]["predicted"] == pytest.approx(record["nll"])
+    assert all(np.isfinite(row["bits_per_token"]) and row["bits_per_token"] > 0 for row in rows)
+    assert rows[0]["predicted"] == pytest.approx(record["candidates"][0]["bits_per_token"])
     made = answer("generate", *name, "--length 8 --schedule", tmp_path / "s.json")
     assert made["sizes"][0] == record["sizes"]
     text = run(*line, "--orders random,spread,comb-2")
@@ -413,7 +413,7 @@ def test_an_answer_is_over_at_its_end_and_not_at_one_of_the_prompt(foreign, tmp_
     assert [row.count(-2) for row in chat["revealed"]] == [8 - count for count in wanted]
     assert not any("<end>" in text for text in chat["texts"])
     kept = [json.loads(each) for each in rows.read_text().splitlines()]
-    assert list(kept[0]) == ["seed", "text", "sizes", "revealed", "nll", "valid_tokens", "evaluations"]
+    assert list(kept[0]) == ["seed", "text", "sizes", "revealed", "bits_per_token", "valid_tokens", "evaluations"]
     assert [row["valid_tokens"] for row in kept] == chat["valid_tokens"]
     told = answer(*line, "--prompt", "the <end> cat [MASK] [MASK]")
     assert all(text.startswith("the cat") for text in told["texts"])

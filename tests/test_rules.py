@@ -121,7 +121,7 @@ def test_only_what_is_missing_is_measured_and_it_is_saved_rule_by_rule(calibrati
 def test_of_very_many_texts_groups_are_kept():
     """10,000 texts in 4,096 groups: the same mean, about the same error, and folds that are made of whole groups."""
     values = np.random.default_rng(0).gamma(2.0, size=10_000)
-    rule = MeasuredRule.of(RULES["confidence/even:4"], values, np.full(10_000, 4))
+    rule = MeasuredRule.of(RULES["confidence/even:4"], values, np.full(10_000, 4), np.full(10_000, 12))
     assert rule.nll.size == 4096
     assert (rule.cost, rule.spent) == (pytest.approx(values.mean(), rel=1e-6), 4)
     assert rule.error == pytest.approx(values.std(ddof=1) / 100, rel=0.1)
@@ -203,7 +203,7 @@ def test_a_target_that_nothing_keeps_is_said_so():
 def test_what_is_quoted_is_paid_on_texts_left_out(calibration):
     """By the definition, on the first 16 texts: each pair is paid with what is chosen without it."""
     rules = {
-        name: MeasuredRule.of(rule.schedule, rule.nll[:16], rule.evaluations[:16])
+        name: MeasuredRule.of(rule.schedule, rule.nll[:16], rule.evaluations[:16], rule.tokens[:16])
         for name, rule in calibration.rules.items()
     }
     losses = {"left-to-right": measure(PREDICTOR, order.LeftToRight(), GIVEN[:16], rng=0, points=LENGTH)}
@@ -211,7 +211,10 @@ def test_what_is_quoted_is_paid_on_texts_left_out(calibration):
     for pair in range(8):
         rest = torch.cat([GIVEN[: 2 * pair], GIVEN[2 * pair + 2 : 16]])
         kept = np.delete(np.arange(16), [2 * pair, 2 * pair + 1])
-        among = {name: MeasuredRule.of(r.schedule, r.nll[kept], r.evaluations[kept]) for name, r in rules.items()}
+        among = {
+            name: MeasuredRule.of(r.schedule, r.nll[kept], r.evaluations[kept], r.tokens[kept])
+            for name, r in rules.items()
+        }
         fewer = {"left-to-right": measure(PREDICTOR, order.LeftToRight(), rest, rng=0, points=LENGTH)}
         chosen = advise(Calibration(LENGTH, "", 14, fewer, rules=among), steps=4)
         mine = replay(PREDICTOR, chosen.plan.schedule, GIVEN[2 * pair : 2 * pair + 2], rng=[0, 0]).nll
@@ -277,11 +280,11 @@ def test_rules_from_the_command_line(place, tmp_path):  # noqa: F811
     first = answer(*line, "--rules confidence/even,confidence/threshold:0.5")
     names = ["confidence/even:4", "confidence/even:8", "confidence/even:16", "confidence/threshold:0.5"]
     assert first["measured"] == names == [row["name"] for row in first["rules"]]
-    assert set(first["rules"][0]) == {"name", "evaluations", "nll", "bits_per_token", "error"}
+    assert set(first["rules"][0]) == {"name", "evaluations", "bits_per_token", "error"}
     again = answer(*line, "--rules confidence/even,llada")
     assert again["measured"] == []
     record = answer("advise --calibration", file, "--steps 8 --save", tmp_path / "s.json")
-    assert {"order", "size", "how", "evaluations", "bits_error", "candidates"} <= set(record)
+    assert {"order", "size", "how", "evaluations", "error", "candidates"} <= set(record)
     rows = record["candidates"]
     assert all(set(row) == {"order", "size", "evaluations", "bits_per_token", "error", "how"} for row in rows)
     assert [row["bits_per_token"] for row in rows] == sorted(row["bits_per_token"] for row in rows)
@@ -309,7 +312,7 @@ def test_a_rule_that_wins_is_saved_and_runs(place, tmp_path):  # noqa: F811
     found = Calibration.load(file)
     rule = found.rules["confidence/threshold:0.5"]
     # As if it had cost nothing and one evaluation.
-    cheap = MeasuredRule.of(rule.schedule, np.zeros(rule.texts), np.ones(rule.texts))
+    cheap = MeasuredRule.of(rule.schedule, np.zeros(rule.texts), np.ones(rule.texts), np.full(rule.texts, 8))
     replace(found, rules={"confidence/threshold:0.5": cheap}).save(file)
     record = answer("advise --calibration", file, "--target 0.01 --save", tmp_path / "s.json")
     assert (record["order"], record["size"], record["how"]) == ("confidence", "threshold:0.5", "measured")

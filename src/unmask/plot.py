@@ -124,7 +124,7 @@ def costs(rows: Sequence[Mapping[str, Any]], reference: float | None, path: Path
     """Draw the measured bits per token of schedules against evaluations, one line per order and size.
 
     Arguments:
-        rows: Each with order, size, steps, evaluations, bits_per_token and standard_error (in nats).
+        rows: Each with order, size, steps, evaluations, bits_per_token and standard_error.
         reference: Bits per token one by one in random order, drawn as a line.
         path: Where to; the suffix decides the format.
     """
@@ -139,7 +139,7 @@ def costs(rows: Sequence[Mapping[str, Any]], reference: float | None, path: Path
             ax.errorbar(
                 [row["evaluations"] for row in points],
                 [row["bits_per_token"] for row in points],
-                yerr=[row["standard_error"] / np.log(2) for row in points],
+                yerr=[row["standard_error"] for row in points],
                 label=name,
                 marker="osD^v"[index // len(_CYCLE) % 5],
                 markersize=4,

@@ -38,7 +38,7 @@
       const bits = own ? nll[own - 1] / Math.max(scored[own - 1], 1) / Math.log(2) : 0;
       const count = section.querySelector(".count");
       const words = own
-        ? `${plural(own, "evaluation")} · ${plural(valid[own - 1], "token")} · ${(valid[own - 1] / own).toFixed(2)} tokens per evaluation · −log p = ${nll[own - 1].toFixed(1)} nats (${bits.toFixed(3)} bits per token)`
+        ? `${plural(own, "evaluation")} · ${plural(valid[own - 1], "token")} · ${(valid[own - 1] / own).toFixed(2)} tokens per evaluation · ${bits.toFixed(3)} bits per token`
         : "nothing revealed yet";
       if (count.textContent !== words) count.textContent = words;
     }

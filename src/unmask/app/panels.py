@@ -200,7 +200,7 @@ def _counted(run: runs.Run) -> str:
     nll, valid = run.nll[-1], run.valid[-1]
     return (
         f"{counted(run.steps, 'evaluation')} · {counted(valid, 'token')} · {per_evaluation(valid / run.steps)} · "
-        f"−log p = {nll:.1f} nats ({nll / max(run.scored[-1], 1) / np.log(2):.3f} bits per token)"
+        f"{nll / max(run.scored[-1], 1) / np.log(2):.3f} bits per token"
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
-from unmask.calibration.groups import Fold
+from unmask.calibration.groups import Deviations, Fold
 from unmask.calibration.losses import Losses, Predicted
 from unmask.calibration.mixed import Mixed
 from unmask.calibration.onelength import Curved, OneLength
@@ -94,6 +94,13 @@ class Calibration:
         """Tokens to fill in a text, on average."""
         mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
         return float(self.length) if mixed is None else float(mixed.tokens.mean())
+
+    def tokens_of(self, groups: int) -> NDArray[np.float64]:
+        """The same, of each of so many groups of texts."""
+        mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
+        if mixed is None:
+            return np.full(groups, float(self.length))
+        return Deviations(self.texts, mixed.tokens.astype(np.float64)).joined(groups)
 
     def predict(self, name: str, sizes: ArrayLike) -> Predicted:
         """What given sizes cost under a measured order, on texts that all have so many tokens to fill."""

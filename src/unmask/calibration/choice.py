@@ -205,7 +205,7 @@ def crossfitted(
         paid[inside] = values[inside]
         otherwise += float(weights @ (values - taken)) ** 2 / count
     cost = float(weights @ paid)
-    each = Deviations(texts, paid - cost)
+    each = Deviations.of(texts, paid, calibration.tokens_of(groups))
     folds = Deviations(texts, each.joined(count))
     return cost, math.hypot(max(each.error, folds.error) * _student(groups - 1), math.sqrt(otherwise))
 

@@ -81,6 +81,27 @@ class Deviations:
     texts: int
     values: NDArray[np.float64]
 
+    @staticmethod
+    def of(texts: int, nats: NDArray[Any], tokens: NDArray[Any]) -> "Deviations":
+        """From what groups of texts cost.
+
+        A text that is twice as long is no deviation for costing twice as much: what is subtracted is what as many
+        tokens cost on average. The error, over the mean number of tokens, is then that of nats per token, a ratio of
+        two means.
+
+        Arguments:
+            texts: Number of texts.
+            nats: Nats per sequence of each group.
+            tokens: Tokens to fill in a sequence of each group, on average.
+
+        Example:
+            >>> Deviations.of(3, np.array([2.0, 4.0, 6.0]), np.array([10, 20, 30])).error
+            0.0
+        """
+        sizes = np.diff(Groups.bounds(texts, nats.size))
+        each = float(sizes @ nats.astype(np.float64)) / float(sizes @ tokens.astype(np.float64))
+        return Deviations(texts, nats.astype(np.float64) - each * tokens)
+
     @property
     def error(self) -> float:
         """The standard error of the mean.

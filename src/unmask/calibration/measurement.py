@@ -2,8 +2,8 @@
 
 For a blind order, one forward pass per text with the first `n` tokens of the order visible gives the loss of every
 token after them. From some such `n`, fine where the losses change, the cost of any sizes is a sum and the best sizes
-are a shortest path (`unmask.calibration.losses`). How groups of texts deviate is kept too, so that a cost has a standard
-error (`unmask.calibration.groups`).
+are a shortest path (`unmask.calibration.losses`). How groups of texts deviate is kept too, so that a cost has a
+standard error (`unmask.calibration.groups`).
 
 The numbers include the model's own error, so they are the total cost of a schedule on texts like those measured.
 """

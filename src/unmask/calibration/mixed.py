@@ -204,12 +204,11 @@ class Mixed(Losses):
             return None
         values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand"))
         # Of one text nobody knows how others would differ from it.
-        error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else math.nan
+        error = Deviations.of(self.texts, values, self.tokens).error if values.size > 1 else math.nan
         return Predicted(float(values.mean()), error, True)
 
     def differences(self, sizes: size.Planned) -> Deviations:
-        values = self.each(sizes)
-        return Deviations(self.texts, values - values.mean())
+        return Deviations.of(self.texts, self.each(sizes), self.tokens)
 
     def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
         return self.each(sizes)

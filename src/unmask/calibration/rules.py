@@ -20,6 +20,7 @@ from unmask.calibration.groups import Deviations, Fold, Groups
 from unmask.schedule import Schedule
 
 _KEPT = 4096  # a multiple of the number of groups of an order, so that these are made of whole groups of a rule
+_COLUMNS = ("nll", "evaluations", "tokens")
 _LARGEST = 1e30  # nats: float32 has room for it
 
 
@@ -33,38 +34,43 @@ class MeasuredRule:
         texts: Number of texts.
         nll: Nats of each text, or of each group on average.
         evaluations: Evaluations of the model spent on each.
+        tokens: Tokens to fill in each.
     """
 
     schedule: Schedule
     texts: int
     nll: NDArray[np.float32] = field(repr=False)
     evaluations: NDArray[np.float32] = field(repr=False)
+    tokens: NDArray[np.float32] = field(repr=False)
 
     @classmethod
-    def of(cls, schedule: Schedule, nll: ArrayLike, evaluations: ArrayLike) -> "MeasuredRule":
+    def of(cls, schedule: Schedule, nll: ArrayLike, evaluations: ArrayLike, tokens: ArrayLike) -> "MeasuredRule":
         """From what each text cost.
 
         Arguments:
             schedule: The schedule.
             nll: Nats of each text.
             evaluations: Evaluations spent on each.
+            tokens: Tokens to fill in each.
 
         Example:
             >>> from unmask import order, size
-            >>> rule = MeasuredRule.of(Schedule(size.Threshold(0.9), order.Confidence()), [3.0, 5.0], [2, 3])
+            >>> rule = MeasuredRule.of(Schedule(size.Threshold(0.9), order.Confidence()), [3.0, 5.0], [2, 3], [8, 8])
             >>> rule.cost, rule.error, rule.spent
             (4.0, 1.0, 2.5)
         """
         check.instance("schedule", schedule, Schedule, "be a Schedule")
-        columns = [check.numbers("nll", nll), check.numbers("evaluations", evaluations)]
+        given = {"nll": nll, "evaluations": evaluations, "tokens": tokens}
+        columns = [check.numbers(name, values) for name, values in given.items()]
         texts = columns[0].size
-        if columns[0].ndim != 1 or texts < 2 or columns[1].shape != columns[0].shape:
-            raise check.InputError("nll", "hold a number for each text, as do the evaluations, of at least 2 texts")
-        if not all(np.all((each >= 0) & (each <= _LARGEST)) for each in columns):
-            raise check.InputError("nll", "hold finite numbers, none of them negative, as do the evaluations")
+        for name, each in zip(given, columns, strict=True):
+            if each.ndim != 1 or texts < 2 or each.size != texts:
+                raise check.InputError(name, "hold a number for each text, of at least 2 texts")
+            if not np.all((each >= 0) & (each <= _LARGEST)):
+                raise check.InputError(name, "hold finite numbers, none of them negative")
         each = Groups(texts, np.empty((texts, 0), dtype=np.float32))
-        nll, spent = (each.joined_values(values, min(texts, _KEPT)).astype(np.float32) for values in columns)
-        return cls(schedule, texts, nll, spent)
+        kept = (each.joined_values(values, min(texts, _KEPT)).astype(np.float32) for values in columns)
+        return cls(schedule, texts, *kept)
 
     @property
     def cost(self) -> float:
@@ -83,8 +89,8 @@ class MeasuredRule:
 
     @property
     def differences(self) -> Deviations:
-        """By how much texts deviate from the cost."""
-        return Deviations(self.texts, self.nll.astype(np.float64) - self.cost)
+        """By how much texts deviate from what their tokens cost on average."""
+        return Deviations.of(self.texts, self.nll, self.tokens)
 
     @property
     def _sizes(self) -> NDArray[np.int64]:
@@ -95,7 +101,8 @@ class MeasuredRule:
         """The means over the other texts."""
         bounds = Groups.bounds(self.texts, self.nll.size)
         weights = np.diff(bounds) * ~fold.among(self.texts)[bounds[:-1]]
-        means = [np.array([weights @ each / weights.sum()], np.float32) for each in (self.nll, self.evaluations)]
+        columns = (self.nll, self.evaluations, self.tokens)
+        means = [np.array([weights @ each / weights.sum()], np.float32) for each in columns]
         return MeasuredRule(self.schedule, int(weights.sum()), *means)
 
     def to_json(self) -> dict[str, Any]:
@@ -104,6 +111,7 @@ class MeasuredRule:
             "schedule": self.schedule.to_json(),
             "nll": _text_of(self.nll),
             "evaluations": _text_of(self.evaluations),
+            "tokens": _text_of(self.tokens),
         }
 
     @classmethod
@@ -114,10 +122,10 @@ class MeasuredRule:
             InputError: if it cannot have been that.
         """
         given = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-        if not {"schedule", "nll", "evaluations"} <= given.keys():
-            raise check.InputError("rules", "be objects with schedule, nll and evaluations")
+        if not {"schedule", *_COLUMNS} <= given.keys():
+            raise check.InputError("rules", f"be objects with schedule, {', '.join(_COLUMNS[:-1])} and {_COLUMNS[-1]}")
         check.integer("texts", texts, least=2)
-        columns = [_numbers_of(key, given[key], min(texts, _KEPT)) for key in ("nll", "evaluations")]
+        columns = [_numbers_of(key, given[key], min(texts, _KEPT)) for key in _COLUMNS]
         return cls(Schedule.from_json(given["schedule"]), texts, *columns)
 
 

@@ -133,7 +133,10 @@ def measure_rules(
         )  # fmt: skip
         finite(found.nll)
         nll = found.nll.clamp(min=0.0)  # the logarithm of a certainty may be a rounding error above zero
-        known = {**kept.rules, name: MeasuredRule.of(schedule, nll.numpy(), found.evaluations.numpy())}
+        known = {
+            **kept.rules,
+            name: MeasuredRule.of(schedule, nll.numpy(), found.evaluations.numpy(), texts.counts.numpy()),
+        }
         wanted = dict.fromkeys([*kept.losses, *known, *kept.wanted, *rules])
         kept = save(replace(kept, rules=known, wanted=tuple(wanted)))
     return kept

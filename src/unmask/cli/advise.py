@@ -65,11 +65,10 @@ def advise(
 
     JSON: model (null where a calibration is of an unnamed one), length (tokens to fill in a text, in the one that has
     most), tokens (the mean of them), target, reference {order, bits_per_token}, steps, order, size, how ("forecast" or
-    "measured"), evaluations, sizes (null where predictions decide them), nll (nats per token on the texts it was chosen
-    on), error (the standard error of nll), exact_error (whether that is the spread over texts, or only about so much),
-    bits_per_token (to be expected on other texts), bits_error (its error), above (bits per token over the reference),
-    above_error (its standard error, paired, or null), texts, optimism (bits per token by which nll is too low since the
-    schedule was chosen on these texts, or null), runner_up {order, difference_error, bits_per_token, steps_for_target}
+    "measured"), evaluations, sizes (null where predictions decide them), bits_per_token (to be expected on other
+    texts), error (its standard error), exact_error (whether that is the spread over texts, or only about so much),
+    above (bits per token over the reference), above_error (its standard error, paired, or null), texts, optimism (bits
+    per token by which a cost on these texts is too low since the schedule was chosen on them, or null), runner_up {order, difference_error, bits_per_token, steps_for_target}
     or null, the best other blind schedule, even_random {bits_per_token, steps_for_target} or null, candidates of order,
     size, evaluations, bits_per_token (on the texts they were chosen on), error and how, schedule, saved, advice. A
     steps_for_target of null means never.

@@ -97,10 +97,9 @@ def calibrate(
 
     JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of them), texts, too_long
     (rows left out), seconds, orders, measured (those that were not in the file when it began, rules among them), rules
-    of name, evaluations (of a text, on average), nll, bits_per_token and error, entropy, tc and dtc of the model (from
-    the random order; each with nats per sequence and bits_per_token, null without that order, and where texts differ),
-    rows of steps, order, sizes, nll (nats per token), bits_per_token, error (the standard error of nll); best orders
-    first.
+    of name, evaluations (of a text, on average), bits_per_token and error (its standard error), entropy, tc and dtc of
+    the model (from the random order; each with nats per sequence and bits_per_token, null without that order, and
+    where texts differ), rows of steps, order, sizes, bits_per_token and error; best orders first.
     """
     check.integer("points", points, least=1)
     check_place("output", output)
@@ -276,9 +275,8 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
             "steps": steps,
             "order": name,
             "sizes": plan.sizes.tolist(),
-            "nll": plan.nll / found.tokens,
             "bits_per_token": bits(plan.nll, found.tokens),
-            "error": plan.error / found.tokens,
+            "error": bits(plan.error, found.tokens),
         }
         for steps in _TABLE
         if steps <= found.length
@@ -291,9 +289,8 @@ def _rules(found: Calibration) -> list[dict[str, Any]]:
         {
             "name": name,
             "evaluations": rule.spent,
-            "nll": rule.cost / found.tokens,
             "bits_per_token": bits(rule.cost, found.tokens),
-            "error": rule.error / found.tokens,
+            "error": bits(rule.error, found.tokens),
         }
         for name, rule in found.rules.items()
     ]

@@ -15,13 +15,12 @@ from unmask.cli import options
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, Row, dim, grid, title, words
 from unmask.engine import Engine
-from unmask.evaluate import Estimate
 from unmask.names import RULES
 from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_place, check_rows, write_rows
 from unmask.words.schedules import NamedSchedule, check_fits, described, table
-from unmask.words.sentences import bits, counted
+from unmask.words.sentences import counted
 from unmask.words.texts import Texts, about
 from unmask.words.unfinished import Unfinished, unfinished
 from unmask.words.workers import Workers, working
@@ -32,6 +31,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.sequences import Sequences
 
 _BIT = math.log(2)
+_ORDERS, _SIZES, _STEPS = ("random", "comb"), ("even",), (8, 16, 32)  # where nothing is said
 _NAMES = 23  # letters of order and size beside which there is room for all columns
 
 
@@ -76,11 +76,11 @@ def evaluate(
 ) -> Report:
     """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay.
 
-    Every schedule of the lists is run with the text's own tokens in place of draws. All see the same sequences and
-    seeds, so that their differences have small errors. The cost is a total: the model's own error in that order, and
-    what parallel steps ignore. The reference for the excess is the same model one by one in random order, estimated
-    without bias from 32 evaluations of each sequence (a replay would take one per token). Sizes such as threshold:0.9
-    decide the number of steps themselves.
+    Every schedule of the lists is run with the text's own tokens in place of draws; without lists, random and comb with
+    even sizes in 8, 16 and 32 steps. All see the same sequences and seeds, so that their differences have small errors.
+    The cost is a total: the model's own error in that order, and what parallel steps ignore. The reference for the
+    excess is the same model one by one in random order, estimated without bias from 32 evaluations of each sequence (a
+    replay would take one per token). Sizes such as threshold:0.9 decide the number of steps themselves.
 
     Of rows of --data only what is to be filled is scored: the answer to a prompt, or a text but for what is given of
     it. Bits per token are those of all rows over the tokens scored in them. A schedule with more steps than a row has
@@ -89,6 +89,7 @@ def evaluate(
 
     \b
     Examples:
+      unmask evaluate --text held-out.txt
       unmask evaluate --text held-out.txt --order random,spread,comb --size even --steps 8,16,32
       unmask evaluate --text held-out.txt --order random --size even,cosine,tc,minimax-min --steps 16
       unmask evaluate --text held-out.txt --order confidence --size threshold:0.9,threshold:0.5
@@ -100,16 +101,15 @@ def evaluate(
                       --engine ray --output rows.parquet
 
     JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of those scored), texts,
-    too_long (rows left out), seed, reference (nats per sequence one by one in random order, with its standard_error;
-    or null), rows of order, size, steps (null where predictions decide), nll (nats per token), bits_per_token,
-    standard_error (of nll, over texts), excess (nats per sequence over the reference) and excess_error, difference
-    (nats per token over the row that is best on these texts) and difference_error (both paired), evaluations (mean per
-    sequence), tokens_per_evaluation (valid tokens, those scored before the end of their text where it has one, over
-    evaluations, both summed over all sequences), predicted (nats per token, null where the calibration cannot tell) and
-    predicted_error (its standard error, about).
+    too_long (rows left out), seed, reference (one by one in random order: bits_per_token and standard_error; or null),
+    rows of order, size, steps (null where predictions decide), bits_per_token and standard_error (over texts), excess
+    (over the reference) and excess_error, difference (over the row that is best on these texts) and difference_error
+    (both paired), predicted (null where the calibration cannot tell) and predicted_error (about), all in bits per
+    token; evaluations (mean per sequence), tokens_per_evaluation (valid tokens, those scored before the end of their
+    text where it has one, over evaluations, both summed over all sequences).
     """
-    if bool(orders) != bool(sizes) or not (orders or rules or files):
-        raise check.InputError("size" if orders else "order", "be given", remedy="Or give {rule} or {schedule}.")
+    if orders or sizes or not (rules or files):
+        orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)
     check_rows(output, (".csv", ".jsonl", ".parquet"))
     check_place("figure", figure, (".png", ".svg", ".pdf"))
     if figure is not None:
@@ -121,9 +121,10 @@ def evaluate(
     model, known = source.measured(length, calibration, whole=texts.data is not None)
     taken = texts.collected(model, seed)
     most = int(taken.sequences.counts.max())
-    schedules = [*saved, *table(orders or [], sizes or [], steps or [], most, known)]
+    steps = steps or [count for count in _STEPS if count <= most] or [most]
+    schedules = [*saved, *table(orders or [], sizes or [], steps, most, known)]
     for name in rules or []:
-        schedules += table([RULES[name].order], [RULES[name].size], steps or [], most, known)
+        schedules += table([RULES[name].order], [RULES[name].size], steps, most, known)
     for named, file in zip(saved, files, strict=False):
         check_fits(named.schedule, file, taken.sequences.counts.tolist())
     with ExitStack() as stack:
@@ -133,15 +134,15 @@ def evaluate(
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = _measure(model, schedules, taken.sequences, seed, not no_reference, engine, kept)
         tokens = float(found.tokens.mean())
-        rows = [_row(named, cost, known, tokens) for named, cost in zip(schedules, found.costs, strict=True)]
+        rows = [_row(named, cost, known) for named, cost in zip(schedules, found.costs, strict=True)]
         if output is not None and kept is not None:
             write_rows(rows, output)
             kept.remove()
-    one = None if found.reference is None else Estimate.of(found.reference)
-    base = None if one is None else {"nll": one.mean, "standard_error": one.standard_error}
+    one = found.one_by_one
+    base = None if one is None else {"bits_per_token": one.mean / _BIT, "standard_error": one.standard_error / _BIT}
     if figure is not None:
         with replacing(figure) as path:
-            plot.costs(rows, None if base is None else bits(base["nll"], tokens), path)
+            plot.costs(rows, None if base is None else base["bits_per_token"], path)
     record = {
         "model": source.name,
         "length": most,
@@ -211,46 +212,45 @@ def _measure(
         return Comparison.joined([Comparison.from_json(row) for row in kept.rows()])
 
 
-def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None, length: float) -> dict[str, Any]:
+def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None) -> dict[str, Any]:
     expected = None if calibration is None else forecast(calibration, named.schedule)
-    theirs = length if calibration is None else calibration.tokens
+    unit = _BIT if calibration is None else _BIT * calibration.tokens
     return {
         "order": named.order,
         "size": named.size,
         "steps": named.steps,
-        "nll": cost.nll.mean / length,
-        "bits_per_token": bits(cost.nll.mean, length),
-        "standard_error": cost.nll.standard_error / length,
-        "excess": None if cost.excess is None else cost.excess.mean,
-        "excess_error": None if cost.excess is None else cost.excess.standard_error,
-        "difference": cost.difference.mean / length,
-        "difference_error": cost.difference.standard_error / length,
+        "bits_per_token": cost.nll.mean / _BIT,
+        "standard_error": cost.nll.standard_error / _BIT,
+        "excess": None if cost.excess is None else cost.excess.mean / _BIT,
+        "excess_error": None if cost.excess is None else cost.excess.standard_error / _BIT,
+        "difference": cost.difference.mean / _BIT,
+        "difference_error": cost.difference.standard_error / _BIT,
         "evaluations": cost.evaluations,
         "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
-        "predicted": None if expected is None else expected[0] / theirs,
-        "predicted_error": None if expected is None else expected[1] / theirs,
+        "predicted": None if expected is None else expected[0] / unit,
+        "predicted_error": None if expected is None else expected[1] / unit,
     }
 
 
 def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
-    rows, base, length = record["rows"], record["reference"], record["tokens"]
-    least = min(row["nll"] for row in rows)
+    rows, base = record["rows"], record["reference"]
+    least = min(row["bits_per_token"] for row in rows)
 
-    def pair(row: Row, key: str, error: str, unit: float, digits: int) -> str:
-        return "" if row[key] is None else f"{row[key] / unit:.{digits}f} ± {row[error] / unit:.{digits}f}"
+    def pair(row: Row, key: str, error: str) -> str:
+        return "" if row[key] is None else f"{row[key]:.3f} ± {row[error]:.3f}"
 
     def cost(row: Row) -> str:
         shown = f"{row['bits_per_token']:.3f}"
-        return f"[bold]{shown}[/bold]" if row["nll"] == least else shown
+        return f"[bold]{shown}[/bold]" if row["bits_per_token"] == least else shown
 
     def over(row: Row) -> str:
-        return "" if row["nll"] == least else pair(row, "difference", "difference_error", _BIT, 3)
+        return "" if row["bits_per_token"] == least else pair(row, "difference", "difference_error")
 
     # As much as fits a narrow terminal; JSON and CSV have everything.
     last = (
-        Column("predicted", lambda row: pair(row, "predicted", "predicted_error", _BIT, 3))
+        Column("predicted", lambda row: pair(row, "predicted", "predicted_error"))
         if predicted
-        else Column("excess", lambda row: pair(row, "excess", "excess_error", 1.0, 1))
+        else Column("excess", lambda row: pair(row, "excess", "excess_error"))
     )
     both = predicted or base is not None
     short = not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES
@@ -264,18 +264,16 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         *([last] if both else []),
     )
     heading = f"Cost of {counted(len(rows), 'schedule')} on {texts}"
-    meaning = (
-        "predicted by the calibration" if predicted else "excess in nats per sequence over one by one in random order"
-    )
+    meaning = "predicted by the calibration" if predicted else "excess over one by one in random order"
     one_by_one = None
     if base is not None:
-        shown = f"{bits(base['nll'], length):.3f} ± {bits(base['standard_error'], length):.3f}"
+        shown = pair(base, "bits_per_token", "standard_error")
         one_by_one = f"One by one in random order: {shown} bits per token."
     return [
         title(heading),
         grid(columns, rows, tight=True),
         one_by_one,
-        dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}bits: bits per token;"),
+        dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}all costs in bits per token;"),
         dim(f"{meaning};") if both else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),

@@ -27,7 +27,13 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
 
 _STEPS = 16
 _BYTES = 64  # of a token in the record of a run, at the least
-_PARTS = ("sizes", "revealed", "nll", "valid_tokens", "evaluations")  # of the record of a run, for each sequence
+_PARTS = (
+    "sizes",
+    "revealed",
+    "bits_per_token",
+    "valid_tokens",
+    "evaluations",
+)  # of the record of a run, for each sequence
 
 
 @options.command
@@ -117,10 +123,10 @@ def generate(
       echo "in the beginning " | unmask generate --data - --length 32
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
-    each token, from 0; -1 where it was given, -2 where it was not needed after the end), nll (nats of what was drawn,
-    up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A row of
-    --output: seed, text, sizes, revealed, nll, valid_tokens, evaluations of one sequence. With --data: model, schedule,
-    seconds, count (of rows), continued (rows that were there when it began), valid_tokens, evaluations,
+    each token, from 0; -1 where it was given, -2 where it was not needed after the end), bits_per_token (what was
+    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A
+    row of --output: seed, text, sizes, revealed, bits_per_token, valid_tokens, evaluations of one sequence. With
+    --data: model, schedule, seconds, count (of rows), continued (rows that were there when it began), valid_tokens, evaluations,
     tokens_per_evaluation, output; and without --output the rows. A row has row (from 0), line, seed, prompt, text (the
     whole, or the answer to a message), answer (what was filled after the prompt, or null), and the rest of the above.
     """
@@ -172,7 +178,7 @@ def generate(
             look = stack.enter_context(live(screen, model.codec, chosen, count))
         bar = progress()
         bar.disable = bar.disable or look is not None
-        task = stack.enter_context(bar).add_task("Generating", total=count)
+        task = stack.enter_context(bar).add_task("Generating", total=masked * count)
         seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))

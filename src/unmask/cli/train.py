@@ -87,9 +87,8 @@ def train(
     Then:
       unmask generate --model my-run --watch
 
-    JSON: output, model (the file), parameters, tokens (of the text), too_short (rows left
-    out), steps (done so far), finished, loss (nats per
-    token, the mean since the last line of the log; null if nothing was left to do), bits_per_token, seconds.
+    JSON: output, model (the file), parameters, tokens (of the text), too_short (rows left out), steps (done so far),
+    finished, bits_per_token (the mean loss since the last line of the log; null if nothing was left to do), seconds.
     """
     if minutes is not None:
         check.real("minutes", minutes, least=0.0)
@@ -161,8 +160,7 @@ def _report(
 
     file = output / FILE
     finished = end.step == steps
-    loss = end.loss if math.isfinite(end.loss) else None
-    bits = None if loss is None else loss / math.log(2)
+    bits = end.loss / math.log(2) if math.isfinite(end.loss) else None
     parameters = sum(each.numel() for each in model.parameters())
     record = {
         "output": str(output),
@@ -172,7 +170,6 @@ def _report(
         "too_short": short,
         "steps": end.step,
         "finished": finished,
-        "loss": loss,
         "bits_per_token": bits,
         "seconds": round(end.seconds, 1),
     }

@@ -32,7 +32,7 @@ POINTS = 32  # evaluations of each text for the reference
 @final
 @dataclass(frozen=True)
 class Cost:
-    """What one schedule costs, in nats per sequence.
+    """What one schedule costs, in nats per token: of all texts together, over the tokens scored in them.
 
     Attributes:
         nll: Its negative log-likelihood.
@@ -103,14 +103,19 @@ class Comparison:
         )
 
     @property
+    def one_by_one(self) -> Estimate | None:
+        """Nats per token one by one in random order; None if that was not measured."""
+        return None if self.reference is None else Estimate.ratio(self.reference, self.tokens)
+
+    @property
     def costs(self) -> list[Cost]:
         """One for each schedule."""
         best = self.nll[np.argmin(self.nll.mean(axis=1))]
         return [
             Cost(
-                Estimate.of(nll),
-                None if self.reference is None else Estimate.of(nll - self.reference),
-                Estimate.of(nll - best),
+                Estimate.ratio(nll, self.tokens),
+                None if self.reference is None else Estimate.ratio(nll - self.reference, self.tokens),
+                Estimate.ratio(nll - best, self.tokens),
                 float(spent),
                 counts,
             )

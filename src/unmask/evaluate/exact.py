@@ -63,6 +63,25 @@ class Estimate:
             return cls(float(values[0]), 0.0, values.size)
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), values.size)
 
+    @classmethod
+    def ratio(cls, given: ArrayLike, amounts: ArrayLike) -> "Estimate":
+        """What one unit costs: a ratio of two means over the same independent draws, and its error.
+
+        Arguments:
+            given: What each draw costs.
+            amounts: How many units it has.
+
+        Example:
+            >>> Estimate.ratio([2.0, 4.0, 9.0], [1, 2, 4]).mean, Estimate.ratio([2.0, 4.0], [1, 2]).standard_error
+            (2.142857142857143, 0.0)
+        """
+        values, units = check.numbers("given", given).ravel(), check.numbers("amounts", amounts).ravel()
+        if values.size != units.size or not np.all(units >= 0) or not units.sum() > 0:
+            raise check.InputError("amounts", "hold as many numbers, none negative and not all zero")
+        each = float(values.sum() / units.sum())
+        spread = Estimate.of(values - each * units if np.isfinite(each) else values).standard_error
+        return cls(each, spread / float(units.mean()), values.size)
+
 
 Known: TypeAlias = "Curve | Distribution"  # a distribution stands for its curve
 

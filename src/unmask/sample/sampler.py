@@ -215,7 +215,7 @@ class Sampler:
             device: Where to run; by default where the predictor's weights are, or else the token ids.
             batch: Sequences at once.
             engine: Who does it. The result does not depend on it.
-            progress: Called with the number of sequences finished since the last call.
+            progress: Called after every step with the number of tokens filled since the last call.
         """
         check.instance("engine", engine, Engine, "be an Engine")
         check.function("progress", progress)
@@ -238,7 +238,7 @@ class Sampler:
             rng: A seed, a generator, or a list of these for the sequences, as for `init`.
             batch: Sequences at once.
             engine: Who does it. The result does not depend on it.
-            progress: Called with the number of sequences finished since the last call.
+            progress: Called after every step with the number of tokens filled since the last call.
         """
         check.instance("sequences", sequences, Sequences, "be Sequences")
         check.instance("engine", engine, Engine, "be an Engine")
@@ -272,8 +272,15 @@ class _Filled:
     def __call__(self, shard: tuple[Tensor, Tensor, Tensor, tuple[int, ...]], report: Report) -> Trace:
         tokens, masked, lengths, seeds = shard
         tokens, masked = trimmed(tokens, masked, lengths, self.sampler.predictor.pad)
-        trace = self.sampler.run(tokens, masked, rng=seeds)
-        report(len(seeds))
+        left = int(masked.sum())
+
+        def watch(state: State, step: Step) -> None:
+            nonlocal left
+            left -= step.rows.numel()
+            report(step.rows.numel())
+
+        trace = self.sampler.run(tokens, masked, rng=seeds, watch=watch)
+        report(left)  # what an early end left out
         return trace
 
 

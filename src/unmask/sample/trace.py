@@ -174,6 +174,11 @@ class Trace:
         return -self.log_probability.masked_fill(~self.scored, 0.0).sum(dim=1)
 
     @property
+    def bits_per_token(self) -> Tensor:
+        """The same in bits for each token that was drawn, its end included; 0 where nothing was."""
+        return self.nll / math.log(2) / self.scored.sum(dim=1).clamp(min=1)
+
+    @property
     def valid_tokens(self) -> NDArray[np.int64]:
         """How many tokens of each sequence count, shape `(batch,)`."""
         return self.valid.sum(dim=1).numpy()
@@ -225,7 +230,7 @@ class Trace:
             lines.append(f"{_counted(left, 'token')} still masked")
         if scored:
             each = cost / scored
-            lines.append(f"−log p = {cost:.1f} nats: {each:.3f} nats or {each / math.log(2):.3f} bits per token")
+            lines.append(f"{each / math.log(2):.3f} bits per token")
         return "\n".join(lines)
 
     def frames(self, decode: Callable[[list[int]], str], blank: str = "_") -> Iterator[list[str]]:

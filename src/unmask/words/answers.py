@@ -58,7 +58,7 @@ class Prompts:
         return encode(self.model, row, answer=self.answer, chat=self.chat)
 
     def filled(
-        self, sampler: "Sampler", *, seed: int, first: int, engine: Engine, progress: Callable[[int], object]
+        self, sampler: "Sampler", *, seed: int, first: int, engine: Engine, progress: Callable[[float], object]
     ) -> Iterator[list[dict[str, Any]]]:
         """What is written for each row, some rows at a time.
 
@@ -67,7 +67,8 @@ class Prompts:
             seed: The seed of the first row of all, from which the others count on.
             first: The row to begin with.
             engine: Who does it.
-            progress: Called with the number of rows finished since the last call.
+            progress: Called after every step with the number of rows filled since the last call, a part of one counted
+                as that part.
         """
         from unmask.sequences import Sequences
 
@@ -76,7 +77,10 @@ class Prompts:
             found = [self.encoded(row) for row in some]
             sequences = Sequences.of([each.tokens for each in found], [each.masked for each in found])  # pyright: ignore[reportArgumentType] - arrays are sequences
             seeds = [seed + number + place for place in range(len(some))]
-            trace = sampler.fill(sequences, rng=seeds, engine=engine, progress=progress).until(self.model.codec.end)
+            share = len(some) / int(sequences.counts.sum())
+            trace = sampler.fill(
+                sequences, rng=seeds, engine=engine, progress=lambda tokens, share=share: progress(tokens * share)
+            ).until(self.model.codec.end)
             written = _records(self.model, trace, list(zip(some, found, strict=True)))
             yield [
                 {"row": number + place, "line": row.line, "seed": seeds[place], **record}
@@ -154,7 +158,7 @@ def _check_length(model: "Model", row: Row, found: Encoded, answer: int) -> None
 def _records(model: "Model", trace: "Trace", some: list[tuple[Row, Encoded]]) -> Iterator[dict[str, Any]]:
     """What was written for each row of a run."""
     whole: tuple[Any, ...] = (
-        trace.tokens, trace.revealed, trace.sizes, trace.nll, trace.valid_tokens, trace.evaluations
+        trace.tokens, trace.revealed, trace.sizes, trace.bits_per_token, trace.valid_tokens, trace.evaluations
     )  # fmt: skip
     lists: list[list[Any]] = [part.tolist() for part in whole]
     for (row, found), *values in zip(some, *lists, strict=True):
@@ -169,7 +173,7 @@ def _records(model: "Model", trace: "Trace", some: list[tuple[Row, Encoded]]) ->
             "answer": model.codec.decode([token for token in kept[filled:] if token != end]) if answer else None,
             "sizes": [size for size in sizes if size],  # a sequence's steps are counted by what they reveal
             "revealed": revealed,
-            "nll": values[3],
+            "bits_per_token": values[3],
             "valid_tokens": values[4],
             "evaluations": values[5],
         }
