@@ -109,7 +109,10 @@ class Population:
 
 
 def study(population, rows, repetitions, asked, seed=0):
-    """Of each repetition, in nats per token: true, quoted cost and error, the same on the texts chosen on, whether a rule won."""
+    """Of each repetition: true cost, quoted cost and error, cost and error on the texts of the choice, if a rule won.
+
+    Nats per token.
+    """
     result = []
     for number in range(repetitions):
         chosen = np.random.default_rng([seed, rows, number]).integers(population.count, size=rows)

@@ -68,10 +68,10 @@ def advise(
     "measured"), evaluations, sizes (null where predictions decide them), bits_per_token (to be expected on other
     texts), error (its standard error), exact_error (whether that is the spread over texts, or only about so much),
     above (bits per token over the reference), above_error (its standard error, paired, or null), texts, optimism (bits
-    per token by which a cost on these texts is too low since the schedule was chosen on them, or null), runner_up {order, difference_error, bits_per_token, steps_for_target}
-    or null, the best other blind schedule, even_random {bits_per_token, steps_for_target} or null, candidates of order,
-    size, evaluations, bits_per_token (on the texts they were chosen on), error and how, schedule, saved, advice. A
-    steps_for_target of null means never.
+    per token by which a cost on these texts is too low since the schedule was chosen on them, or null), runner_up
+    {order, difference_error, bits_per_token, steps_for_target} or null, the best other blind schedule, even_random
+    {bits_per_token, steps_for_target} or null, candidates of order, size, evaluations, bits_per_token (on the texts
+    they were chosen on), error and how, schedule, saved, advice. A steps_for_target of null means never.
     """
     if calibration is not None and not texts.none:
         ways = f"either {{calibration}} or {'{text}' if texts.data is None else '{data}'}, not both"
