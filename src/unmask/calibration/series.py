@@ -135,7 +135,7 @@ def measure_rules(
         nll = found.nll.clamp(min=0.0)  # the logarithm of a certainty may be a rounding error above zero
         known = {
             **kept.rules,
-            name: MeasuredRule.of(schedule, nll.numpy(), found.evaluations.numpy(), texts.counts.numpy()),
+            name: MeasuredRule.of(schedule, nll.numpy(), found.evaluations.numpy(), texts.counts.cpu().numpy()),
         }
         wanted = dict.fromkeys([*kept.losses, *known, *kept.wanted, *rules])
         kept = save(replace(kept, rules=known, wanted=tuple(wanted)))

@@ -16,6 +16,7 @@ from unmask.cli import options
 from unmask.cli.output import terminal
 from unmask.cli.report import Column, Report, dim, grid, plain, title, words
 from unmask.words import sentences
+from unmask.words.calibrating import wanted_orders
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
@@ -152,7 +153,7 @@ def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Ca
     model = source.load_for(length, whole=texts.data is not None)
     taken = texts.collected(model, seed)
     tokens = taken.sequences
-    wanted = measuring.wanted_orders(measuring.ORDERS, int(tokens.counts.max()))
+    wanted = wanted_orders(measuring.ORDERS, int(tokens.counts.max()))
     from unmask.calibration.series import blank
 
     with check.blamed("model", "be usable", source.name, parts=False):

@@ -20,11 +20,11 @@ from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.schedule import Schedule
-from unmask.words.inputs import check_calibration, read_calibration
+from unmask.words.calibrating import begin
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
-from unmask.words.rules import RULE_WORDS, check_rule, rules_named
-from unmask.words.schedules import check_combs, fits, measurable
+from unmask.words.rules import RULE_WORDS, check_rule
+from unmask.words.schedules import measurable
 from unmask.words.sentences import abbreviated, bits, number
 from unmask.words.texts import Texts, about
 from unmask.words.workers import Workers, working
@@ -39,7 +39,7 @@ _TABLE = (8, 16, 32, 64)
 
 @options.command
 @options.model
-@options.texts()
+@options.texts(usual="8 windows or 32 rows at first, twice as many when run again")
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
@@ -70,9 +70,11 @@ def calibrate(
     """Measure the losses of a model under several orders; the best schedule for it is then a computation.
 
     A comb is measured wherever a tooth begins, other orders at --points places. 'left-to-right' is measured everywhere,
-    which takes one evaluation per token and adds its one-by-one likelihood to what `unmask advise` compares with. The
-    file is written after every order, and running the command again continues it: orders that it already has, for the
-    same model, texts and seed, are kept.
+    which takes one evaluation per token and adds its one-by-one likelihood to what `unmask advise` compares with.
+
+    The first answer comes from 8 windows of a text, or 32 rows of data: some 20 seconds for the built-in model. The
+    same command again takes twice as many, and so on; or say --texts. The file is written after every order, and a
+    command that was stopped goes on where it was when it is given again.
 
     Rules that look at predictions cannot be computed: with --rules they are run on the same texts, each a schedule at
     a time, and `unmask advise` compares them with the rest. A name is an order that looks at predictions ('confidence',
@@ -107,27 +109,23 @@ def calibrate(
     texts.required()
     engine = workers.on(source.place)
     model = source.load_for(length, whole=texts.data is not None)
-    taken = texts.collected(model, seed)
-    most = int(taken.sequences.counts.max())
-    if click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT:
-        with check.renamed("order", "orders"):
-            check_combs(orders, most)
-    wanted = wanted_orders(orders, most)
-    with check.renamed("rule", "rules"):
-        schedules = rules_named(rules or [], most)
-    begin = time.perf_counter()
-    kept = _kept(output, model, taken.sequences, seed, None if texts.text is None else model.length)
+    strict = click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT
+    begun = begin(output, model, texts, seed, orders, rules or [], strict=strict)
+    taken, kept = begun.taken, begun.kept
+    wanted, schedules, rows = begun.orders, begun.rules, taken.sequences
     began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
-    save = partial(_saved, output)
-    rows = taken.sequences
+    save = partial(_saved, begun.place)
+    started = time.perf_counter()
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = measured(model, wanted, rows, began, seed=seed, points=points, engine=engine, save=save)
             found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=save)
     except KeyboardInterrupt:
-        left = "has what was finished, and the same command goes on" if output.exists() else "was not written"
-        raise click.Abort(f"Stopped: '{output}' {left}.") from None
-    seconds = time.perf_counter() - begin
+        left = "has what was finished, and the same command goes on" if begun.place.exists() else "was not written"
+        raise click.Abort(f"Stopped: '{begun.place}' {left}.") from None
+    if begun.place != output:
+        begun.place.replace(output)
+    seconds = time.perf_counter() - started
     record: dict[str, Any] = {
         "model": source.name,
         "length": found.length,
@@ -146,12 +144,6 @@ def calibrate(
     return Report(
         record, _shown(record, about(taken), taken.note), written=[f"{output}   ({seconds:.0f} s)"], next=following
     )
-
-
-def wanted_orders(names: list[str] | tuple[str, ...], length: int) -> dict[str, order.BlindOrder]:
-    """The orders of those names that are at home in sequences of that length."""
-    kinds = {name: measurable(name) for name in names}
-    return {name: kind for name, kind in kinds.items() if fits(kind, length)}
 
 
 def measured(
@@ -234,30 +226,6 @@ def measured_rules(
 def _most_steps(schedule: Schedule, length: int) -> int:
     blocks = -(-length // schedule.order.length) if isinstance(schedule.order, order.Blocks) else 1
     return min(length, schedule.size.steps * blocks) if isinstance(schedule.size, size.Blind) else length
-
-
-def _kept(output: Path, model: "Model", tokens: "Sequences", seed: int, length: int | None) -> Calibration:
-    """What the output file has already; `length` is that of all texts, if they are windows of one.
-
-    Raises:
-        InputError: if the file holds something else, or was made for another model, length, text or seed.
-    """
-    from unmask.calibration.series import blank
-
-    fresh = blank(model.fingerprint, tokens, seed)
-    if not output.exists():
-        return fresh
-    with check.renamed("calibration", "output"):
-        found = read_calibration(output)
-    check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this one.")
-    if (found.texts, found.source) != (fresh.texts, fresh.source):
-        same = "{data}" if length is None else "{text}"
-        raise check.InputError(
-            "",
-            f"The calibration '{output}' was made with other texts or another seed",
-            remedy=f"Choose another {{output}}, or give the same {same}, {{texts}} and {{seed}} to continue it.",
-        )
-    return found
 
 
 def _saved(output: Path, found: Calibration) -> Calibration:

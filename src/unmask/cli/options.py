@@ -247,11 +247,12 @@ DATA = (
 column = click.option("--column", metavar="NAME", help="Of --data: the column, or key, that holds the texts.")
 
 
-def texts(text: str = _TEXT) -> Callable[[Function], Function]:
+def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Callable[[Function], Function]:
     """Where the texts come from that a model is measured on.
 
     Arguments:
         text: The help of --text.
+        usual: How many there are by default, in words.
     """
     return bundled(
         Texts,
@@ -261,8 +262,7 @@ def texts(text: str = _TEXT) -> Callable[[Function], Function]:
         column,
         click.option(
             "--texts", "count", type=INTEGER, metavar="N",
-            help="How many sequences: windows spread evenly over the text, or rows drawn from the data; 32, or all if "
-            "there are fewer.",
+            help=f"How many sequences: windows spread evenly over the text, or rows drawn from the data; {usual}.",
         ),
     )  # fmt: skip
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from unmask._torch import Tensor, torch
     from unmask.models import Model
 
-_TEXTS = 32  # sequences of a text, where nobody says how many
-
 
 @final
 @dataclass(frozen=True)
@@ -102,8 +100,15 @@ def device_named(word: str) -> "torch.device":
     return found
 
 
-def windows(model: "Model", path: Path, count: int | None) -> "Tensor":
-    """Disjoint sequences of the model's length, spread evenly over a text, on the model's device."""
+def windows(model: "Model", path: Path, count: int | None, usual: int) -> "Tensor":
+    """Disjoint sequences of the model's length, spread evenly over a text, on the model's device.
+
+    Arguments:
+        model: The model.
+        path: The text.
+        count: How many; None where nobody said.
+        usual: How many then, or all if there are fewer.
+    """
     from unmask._torch import torch
     from unmask.models.text import Alphabet, Store
 
@@ -126,4 +131,4 @@ def windows(model: "Model", path: Path, count: int | None) -> "Tensor":
     if count is not None and count > most:
         detail = f"since '{path}' has no more sequences of {model.length} tokens"
         raise check.InputError("texts", f"be at most {most}", found=f"{count}", detail=detail)
-    return torch.from_numpy(store.even_windows(model.length, count or min(_TEXTS, most))).to(model.device)
+    return torch.from_numpy(store.even_windows(model.length, count or min(usual, most))).to(model.device)

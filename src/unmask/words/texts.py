@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unmask.data import Collected
     from unmask.models import Model
 
-_ROWS = 32  # where nobody says how many
+_USUAL = 32  # texts, where nobody says how many
 
 
 @final
@@ -50,12 +50,13 @@ class Texts:
             raise check.InputError("", "Either {text} or {data} must be given")
         return self
 
-    def collected(self, model: "Model", seed: int) -> "Collected":
+    def collected(self, model: "Model", seed: int, usual: int = _USUAL) -> "Collected":
         """The texts as a model takes them: windows spread evenly over the text, or rows drawn from the data.
 
         Arguments:
             model: The model; windows have its length, and no row more than that.
             seed: Draws the rows.
+            usual: How many to take where nobody said it; or all if there are fewer.
 
         Raises:
             InputError: if there are fewer than two, or a row cannot be used.
@@ -65,11 +66,11 @@ class Texts:
 
         self.required()
         if self.text is not None:
-            sequences = Sequences.of(windows(model, self.text, self.count))
+            sequences = Sequences.of(windows(model, self.text, self.count, usual))
             count = len(sequences)
             return Collected(sequences, tuple(range(count)), (0,) * count, count, 0, None, 0, model.length)
         assert self.data is not None
-        found = collect(model, rows(self.data, column=self.column), most=self.count or _ROWS, rng=seed).required()
+        found = collect(model, rows(self.data, column=self.column), most=self.count or usual, rng=seed).required()
         if len(found) < 2:
             left = f" that the model takes; {found.note[:1].lower()}{found.note[1:-1]}" if found.long else ""
             raise check.InputError("data", "have at least two rows", detail=f"and has one{left}")

@@ -1,0 +1,125 @@
+"""What a run of `unmask calibrate` has to do, given what earlier ones did.
+
+A first answer comes from few texts. Once the file has all that is wanted, another run takes twice as many, and what was
+found stays in its place until they are measured.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from unmask import _check as check
+from unmask import order
+from unmask.calibration import Calibration
+from unmask.schedule import Schedule
+from unmask.words.inputs import check_calibration, read_calibration
+from unmask.words.rules import rules_named
+from unmask.words.schedules import check_combs, fits, measurable
+from unmask.words.texts import Texts
+
+if TYPE_CHECKING:
+    from unmask.data import Collected
+    from unmask.models import Model
+
+_WINDOWS, _ROWS = 8, 32  # texts of a first answer, which takes the built-in model about 20 seconds
+
+
+@final
+@dataclass(frozen=True)
+class Begun:
+    """What is to be measured, and what of it is known.
+
+    Attributes:
+        taken: The texts.
+        orders: Orders to measure.
+        rules: Rules to measure.
+        kept: What is known of these texts.
+        place: Where it is kept until all is measured.
+    """
+
+    taken: "Collected"
+    orders: dict[str, order.BlindOrder]
+    rules: dict[str, Schedule]
+    kept: Calibration
+    place: Path
+
+
+def begin(
+    output: Path, model: "Model", texts: Texts, seed: int, orders: list[str], rules: list[str], *, strict: bool
+) -> Begun:
+    """What a run has to do.
+
+    Arguments:
+        output: Where the calibration is, or is to be.
+        model: The model.
+        texts: What was said of the texts.
+        seed: Draws rows, and the orders.
+        orders: Names of the orders to measure.
+        rules: Names of rules to measure.
+        strict: Whether an order that does not fit the texts is a mistake; otherwise it is left out.
+
+    Raises:
+        InputError: if the file holds something else, or was made for another model, length, text or seed.
+    """
+    from unmask.calibration.series import blank
+
+    def named(taken: "Collected") -> tuple[dict[str, order.BlindOrder], dict[str, Schedule]]:
+        most = int(taken.sequences.counts.max())
+        if strict:
+            with check.renamed("order", "orders"):
+                check_combs(orders, most)
+        with check.renamed("rule", "rules"):
+            return wanted_orders(orders, most), rules_named(rules, most)
+
+    first = _WINDOWS if texts.text is not None else _ROWS
+    if not output.exists():
+        taken = texts.collected(model, seed, first)
+        return Begun(taken, *named(taken), blank(model.fingerprint, taken.sequences, seed), output)
+    with check.renamed("calibration", "output"):
+        found = read_calibration(output)
+    length = None if texts.text is None else model.length
+    check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this one.")
+    taken = replace(texts, count=None).collected(model, seed, found.texts)
+    if found.source != blank(model.fingerprint, taken.sequences, seed).source:
+        same = "{data}" if length is None else "{text}"
+        raise check.InputError(
+            "",
+            f"The calibration '{output}' was made with other texts or another seed",
+            remedy=f"Choose another {{output}}, or give the same {same} and {{seed}} to go on with it.",
+        )
+    wanted, schedules = named(taken)
+    if texts.count is not None and texts.count < found.texts:
+        detail = f"since '{output}' was made with so many"
+        remedy = "Or choose another {output}."
+        raise check.InputError(
+            "texts", f"be at least {found.texts}", found=f"{texts.count}", detail=detail, remedy=remedy
+        )
+    missing = (wanted.keys() - found.losses.keys()) | (schedules.keys() - found.rules.keys())
+    if texts.count == found.texts or (texts.count is None and (missing or str(texts.data) == "-")):
+        return Begun(taken, wanted, schedules, found, output)
+    more = texts.collected(model, seed, 2 * found.texts)
+    if len(more) == len(taken):  # there are no others
+        return Begun(taken, wanted, schedules, found, output)
+    wanted, schedules = named(more)
+    wanted = {name: losses.order for name, losses in found.losses.items()} | wanted
+    schedules = {name: rule.schedule for name, rule in found.rules.items()} | schedules
+    place, fresh = output.with_name(f"{output.name}.more"), blank(model.fingerprint, more.sequences, seed)
+    return Begun(more, wanted, schedules, _continued(place, fresh), place)
+
+
+def _continued(place: Path, fresh: Calibration) -> Calibration:
+    """What an earlier run left at that place of the same texts; anything else there is of no use any more."""
+    try:
+        found = Calibration.load(place)
+    except (check.InputError, OSError):
+        found = None
+    if found is not None and (found.model, found.source) == (fresh.model, fresh.source):
+        return found
+    place.unlink(missing_ok=True)
+    return fresh
+
+
+def wanted_orders(names: list[str] | tuple[str, ...], length: int) -> dict[str, order.BlindOrder]:
+    """The orders of those names that are at home in sequences of that length."""
+    kinds = {name: measurable(name) for name in names}
+    return {name: kind for name, kind in kinds.items() if fits(kind, length)}
