@@ -3,6 +3,7 @@
 import hashlib
 import math
 import shlex
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,8 +96,8 @@ def train(
     from unmask.words.models import device_named
     from unmask.words.training import (
         alphabet_named,
-        check_memory,
         claim,
+        in_memory,
         interrupted,
         masks_named,
         new_folder,
@@ -112,8 +113,10 @@ def train(
     store = Store.of(words, codec)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
-    with new_folder(output), processes(device_named(device)) as (place, rank):
-        check_memory(config, batch, place)
+    with ExitStack() as stack:
+        stack.enter_context(new_folder(output))
+        place, rank = stack.enter_context(processes(device_named(device)))
+        stack.enter_context(in_memory(config, batch, place))
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes()).hexdigest()[:16]}
         claim(output, about, rank)
         with interrupted() as stop, check.renamed("folder", "output"), progress() as bar:
