@@ -25,6 +25,7 @@ import fuzz_files
 import fuzz_values
 import fuzz_words
 from fuzz_line import Line
+from unmask._memory import machine_memory
 
 GIGABYTE = 2**30
 ROOM = 4 * GIGABYTE  # for what a command line needs beyond what is imported already
@@ -173,6 +174,7 @@ class Fuzzer:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_FSIZE, (GIGABYTE, GIGABYTE))
         resource.setrlimit(resource.RLIMIT_AS, (self.size + ROOM, self.size + ROOM))
+        machine_memory.cache_clear()  # of the process that this was forked from
         # Of its own time: the machine may be busy. Who only waits has five times as long.
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         faulthandler.register(signal.SIGPROF, stuck, chain=True)

@@ -76,3 +76,17 @@ def test_errors_of_memory_are_known_whoever_raises_them():
     assert exhausted(torch.OutOfMemoryError("CUDA out of memory"))
     assert not exhausted(RuntimeError("shapes cannot be multiplied"))
     assert not exhausted(ValueError("DefaultCPUAllocator"))
+
+
+def test_training_that_runs_out_of_memory_names_what_to_lower():
+    pytest.importorskip("torch")
+    from unmask.models.transformer import Config
+    from unmask.train.memory import fitting
+
+    small = Config(4, 8, width=8, layers=1, heads=2, hidden=32)
+    sentence = "Argument 'batch' must fit into memory, and there was too little for it. Take a smaller one."
+    with pytest.raises(InputError) as raised, fitting(small, 1000):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
+    assert str(raised.value) == sentence
+    with pytest.raises(RuntimeError, match="other"), fitting(small, 1000):
+        raise RuntimeError("other")

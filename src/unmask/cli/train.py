@@ -3,6 +3,7 @@
 import hashlib
 import math
 import shlex
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,8 +106,8 @@ def train(
     from unmask.words.models import device_named
     from unmask.words.training import (
         alphabet_named,
-        check_memory,
         claim,
+        in_memory,
         interrupted,
         masks_named,
         new_folder,
@@ -126,8 +127,10 @@ def train(
     config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
-    with new_folder(output), processes(device_named(device)) as (place, rank):
-        check_memory(config, batch, place)
+    with ExitStack() as stack:
+        stack.enter_context(new_folder(output))
+        place, rank = stack.enter_context(processes(device_named(device)))
+        stack.enter_context(in_memory(config, batch, place))
         ends = b"" if store.ends is None else store.ends.tobytes()
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes() + ends).hexdigest()[:16]}
         claim(output, about, rank)

@@ -8,7 +8,11 @@ logits three times; and for each token some indices, of this batch and of the ne
 left out, so that the sum is a lower bound: half to nine tenths of what was measured.
 """
 
-from unmask._memory import check_memory
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from unmask import _check as check
+from unmask._memory import check_memory, exhausted
 from unmask._torch import torch
 from unmask.models.transformer import Config
 
@@ -58,6 +62,37 @@ def check_fit(
     """
     place = torch.device(device)
     needed = bytes_needed(config, -(-batch // processes), muon=muon, cuda=place.type == "cuda")
-    given = {"batch": batch // processes, **{name: getattr(config, name) for name in _USUAL if name != "batch"}}
-    largest = max(_USUAL, key=lambda name: given[name] * 1000 // _USUAL[name])
-    check_memory(needed, largest, "Take a smaller one.", device=place)
+    check_memory(needed, _largest(config, batch // processes), "Take a smaller one.", device=place)
+
+
+@contextmanager
+def fitting(config: Config, batch: int, *, device: str | torch.device = "cpu", processes: int = 1) -> Iterator[None]:
+    """Check a run as `check_fit` does; where that lower bound was too low, say so of the same argument.
+
+    Arguments:
+        config: Shape of the model.
+        batch: Sequences per update, over all processes.
+        device: Where the run is to be.
+        processes: How many processes share the batch.
+
+    Raises:
+        InputError: if it needs more than there is, or more was asked for than there was.
+    """
+    check_fit(config, batch, device=device, processes=processes)
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not exhausted(error):
+            raise
+        raise check.InputError(
+            _largest(config, batch // processes),
+            "fit into memory",
+            detail="and there was too little for it",
+            remedy="Take a smaller one.",
+        ) from None
+
+
+def _largest(config: Config, batch: int) -> str:
+    """The argument that is furthest above what is usual."""
+    given = {"batch": batch, **{name: getattr(config, name) for name in _USUAL if name != "batch"}}
+    return max(_USUAL, key=lambda name: given[name] * 1000 // _USUAL[name])

@@ -23,7 +23,7 @@ from unmask.models.transformer import Config
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.train.home import CHECKPOINT
-from unmask.train.memory import check_fit
+from unmask.train.memory import fitting
 from unmask.words.mistakes import MISTAKES
 
 MASKS = ("uniform", "comb")
@@ -120,10 +120,12 @@ def interrupted() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, usual)
 
 
-def check_memory(config: Config, batch: int, device: torch.device) -> None:
-    """Refuse, before the folder is made, a model or batch for which there is no memory."""
+@contextmanager
+def in_memory(config: Config, batch: int, device: torch.device) -> Iterator[None]:
+    """Refuse a model or batch for which there is no memory: before anything is made, if that can be known."""
     try:
-        check_fit(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1")))
+        with fitting(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1"))):
+            yield
     except check.InputError as error:
         asked = {"readers": "layers", "hidden": "width", "reader_hidden": "width", "vocab": "alphabet"}
         raise error.about(asked.get(error.argument, error.argument)) from None
