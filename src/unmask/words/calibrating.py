@@ -103,7 +103,7 @@ def begin(
     wanted, schedules = named(more)
     wanted = {name: losses.order for name, losses in found.losses.items()} | wanted
     schedules = {name: rule.schedule for name, rule in found.rules.items()} | schedules
-    place, fresh = output.with_name(f"{output.name}.more"), blank(model.fingerprint, more.sequences, seed)
+    place, fresh = output.with_name(f".{output.name}.part"), blank(model.fingerprint, more.sequences, seed)
     return Begun(more, wanted, schedules, _continued(place, fresh), place)
 
 
