@@ -151,7 +151,7 @@ def _mistake(end: Outcome, command: str, grammar: Grammar) -> Iterator[tuple[str
         yield "message", f"control characters: {_template(sentence)}"
     if "Argument '" in sentence:
         yield "message", f"speaks of an argument, not of an option: {_template(sentence)[:45]}"
-    elif not re.match(r"This needs \w+, which is not installed|There is no command ", sentence) and not _names(
+    elif not re.match(r"This needs \w+, which is not installed|There is no (command|figure) ", sentence) and not _names(
         sentence, end.line, grammar
     ):
         yield "message", f"names nothing of the command line: {_template(sentence)}"
