@@ -144,7 +144,8 @@ def test_costs_are_per_token_to_fill(place):
     found = Calibration.load(place / "c.json")
     advice = answer("advise", "--calibration", place / "c.json", "--steps", 4)
     assert advice["tokens"] == found.tokens == tokens
-    assert advice["bits_per_token"] == pytest.approx(found.best(4)[0][1].nll / tokens / math.log(2))
+    on_these = advice["candidates"][0]["bits_per_token"]
+    assert on_these == pytest.approx(found.best(4)[0][1].nll / tokens / math.log(2))
     record = answer("evaluate", *rows_of(place), "--schedule", place / "s.json")
     assert (record["tokens"], record["length"], record["texts"]) == (tokens, 18, len(ROWS))
     model = models.load(str(place / "m.safetensors"))
@@ -385,7 +386,7 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
         "advise", "--model", other, "--calibration", place / "c.json", "--steps", 4
     )
     assert complaint("calibrate", *rows_of(place), "--seed", 1, "--output", place / "c.json").endswith(
-        "or give the same --data, --texts and --seed to continue it."
+        "or give the same --data and --seed to go on with it."
     )
     assert "is made for texts that all have as many tokens to fill" in complaint(
         "evaluate", *rows_of(place), "--calibration", place / "c.json", "--order", "random", "--size", "square-root",

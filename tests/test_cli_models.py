@@ -69,7 +69,8 @@ def place(tmp_path_factory):
     nn.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
     rng = np.random.default_rng(0)
     (folder / "text.txt").write_text("".join(rng.choice(list(LETTERS), size=400)) + "\n")
-    found = answer("calibrate", *source(folder), "--output", folder / "c.json", "--orders random,spread,comb-2,comb-4")
+    line = ("calibrate", *source(folder), "--output", folder / "c.json", "--texts 25")
+    found = answer(*line, "--orders random,spread,comb-2,comb-4")
     assert found["measured"] == ["random", "spread", "comb-2", "comb-4"]
     return folder
 
@@ -400,7 +401,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
 
 
 def test_a_calibration_says_what_the_model_is_and_implies(place):
-    record = answer("calibrate", *source(place), "--output", place / "c.json", "--orders random")
+    record = answer("calibrate", *source(place), "--output", place / "c.json", "--orders random", "--texts 25")
     assert record["measured"] == []
     assert record["orders"] == ["random", "spread", "comb-2", "comb-4"]
     curve = Calibration.load(place / "c.json").random.curve
@@ -441,6 +442,41 @@ def test_a_calibration_continues_where_it_stopped(place, tmp_path, monkeypatch):
     text = run(*line)
     assert text.exit_code == 0
     assert "total correlation" in text.stdout
+
+
+def test_a_calibration_is_refined_when_it_is_run_again(place, tmp_path, monkeypatch):
+    """With twice as many texts each time, and all it knew; what was found stays until that is complete."""
+    output, part = tmp_path / "c.json", tmp_path / ".c.json.part"
+    line = ("calibrate", *source(place), "--output", output, "--orders random,comb-4")
+    first = answer(*line)
+    assert (first["texts"], first["measured"]) == (8, ["random", "comb-4"])
+    more = answer(*line, "--rules confidence/even:4")
+    assert (more["texts"], more["measured"]) == (8, ["confidence/even:4"])
+    kept = output.read_bytes()
+    calls = []
+
+    def stop(predictor, kind, tokens, **options):
+        if calls:
+            raise InputError("", "Killed")
+        calls.append(kind)
+        return measure(predictor, kind, tokens, **options)
+
+    monkeypatch.setattr("unmask.calibration.series.measure", stop)
+    assert complaint(*line).endswith("is not: Killed.")
+    monkeypatch.undo()
+    assert output.read_bytes() == kept
+    assert list(Calibration.load(part).losses) == ["random"]
+    second = answer(*line)
+    assert (second["texts"], second["orders"]) == (16, ["random", "comb-4"])
+    assert second["measured"] == ["comb-4", "confidence/even:4"]  # and what the one that was stopped had
+    alone = answer("calibrate", *source(place), "--output", tmp_path / "d.json", "--orders random,comb-4", "--texts 16")
+    assert second["rows"] == alone["rows"]
+    assert answer(*line)["texts"] == 25  # all there are
+    assert answer(*line)["measured"] == []
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["c.json", "d.json"]
+    assert complaint(*line, "--texts 9").startswith("--texts must be at least 25, not 9, since")
+    part.write_text("of no use")
+    assert answer("calibrate", *source(place), "--output", tmp_path / "d.json", "--texts 20")["texts"] == 20
 
 
 def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_path):

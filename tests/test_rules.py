@@ -79,7 +79,7 @@ def test_rules_survive_their_file(calibration, tmp_path):
     ("change", "sentence"),
     [
         (lambda rules: 3, "'rules' must be an object"),
-        (lambda rules: {"a": 3}, "of the rule a must be objects with schedule, nll and evaluations"),
+        (lambda rules: {"a": 3}, "of the rule a must be objects with schedule, nll, evaluations and tokens"),
         (lambda rules: {"a": {**rules["confidence/even:4"], "nll": "AAAA"}}, "'nll' of the rule a must have 512 bytes"),
         (
             lambda rules: {"a": {**rules["confidence/even:4"], "nll": "?"}},
@@ -275,7 +275,7 @@ def test_words_for_rules():
 
 def test_rules_from_the_command_line(place, tmp_path):  # noqa: F811
     file = tmp_path / "c.json"
-    line = ("calibrate", *source(place), "--output", file, "--orders random,left-to-right")
+    line = ("calibrate", *source(place), "--output", file, "--orders random,left-to-right", "--texts 25")
     answer(*line)
     first = answer(*line, "--rules confidence/even,confidence/threshold:0.5")
     names = ["confidence/even:4", "confidence/even:8", "confidence/even:16", "confidence/threshold:0.5"]
