@@ -75,7 +75,7 @@ def main() -> None:
         # With K steps a step reveals L / K tokens: of half a sequence, one in K / 2.
         shares = (1, *(steps // 2 for steps in STEPS))
         before = {share: passes(model, tokens, share) for share in shares}
-        calibrating, _ = timed("calibrate", "--text", str(source), "--output", str(kept))
+        calibrating, _ = timed("calibrate", "--text", str(source), "--output", str(kept), "--texts", "32")
         losses = json.loads(kept.read_text(encoding="utf-8"))["losses"]
         steps = ",".join(map(str, STEPS))
         evaluating, answer = timed(
