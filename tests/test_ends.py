@@ -161,14 +161,14 @@ def test_a_record_is_printed_in_a_few_lines():
     assert str(trace) == (
         "2 sequences of 4 tokens, 1 of them ended by token 4\n"
         "5 valid tokens in 4 evaluations: 1.25 tokens per evaluation\n"
-        "−log p = 6.0 nats: 1.000 nats or 1.443 bits per token"
+        "1.443 bits per token"
     )
     open_ = record([[0, MASK]], [[0, OPEN]], [1], end=None)
     assert str(open_).splitlines() == [
         "1 sequence of 2 tokens",
         "1 valid token in 1 evaluation: 1 tokens per evaluation",
         "1 token still masked",
-        "−log p = 1.0 nats: 1.000 nats or 1.443 bits per token",
+        "1.443 bits per token",
     ]
     assert str(record([[0]], [[GIVEN]], [0], end=None)) == (
         "1 sequence of 1 token\n0 valid tokens in 0 evaluations: 0 tokens per evaluation"
@@ -293,7 +293,8 @@ def test_the_page_counts_and_shows_no_more_than_the_answer(model):
             met += PADDED in run.revealed
         page = panels.watched(both)
         left = both[0]
-        assert f"{left.valid[-1] / left.steps:.2f} tokens per evaluation · −log p = {left.nll[-1]:.1f} nats" in page
+        bits = left.nll[-1] / left.scored[-1] / math.log(2)
+        assert f"{left.valid[-1] / left.steps:.2f} tokens per evaluation · {bits:.3f} bits per token" in page
         assert page.count('data-step="-2"') == sum(run.revealed.count(PADDED) for run in both)
     assert met
 
