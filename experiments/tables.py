@@ -1,8 +1,8 @@
-"""Put the tables of `docs/results.md` where they belong, from the committed results.
+"""Put the tables of `docs/results.md` and `docs/integrations.md` where they belong, from the committed results.
 
     python experiments/tables.py
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on the page is written by hand.
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on these pages is written by hand.
 """
 
 import math
@@ -14,7 +14,7 @@ import common
 import evaluations
 import numpy as np
 
-PAGE = Path(__file__).parent.parent / "docs" / "results.md"
+PAGES = tuple(Path(__file__).parent.parent / "docs" / name for name in ("results.md", "integrations.md"))
 STEPS = (4, 8, 16, 32, 64, 128)
 BLIND = (
     ("random", "even"),
@@ -37,6 +37,8 @@ BLIND = (
     ("margin", "even"),
     ("entropy", "even"),
 )
+
+PREDICTED = (("predicted", "predicted_error"), ("bits_per_token", "standard_error"))
 
 
 def markdown(head: list[str], body: list[list[str]]) -> str:
@@ -175,6 +177,33 @@ def samples() -> str:
     )
 
 
+def reactions() -> str:
+    """Bits per masked token of a model of chemistry, as `unmask evaluate --output` wrote them.
+
+    In one step all schedules are the same, and one by one all sizes.
+    """
+    found = {(r["order"], r["size"], r["steps"]): float(r["bits_per_token"]) for r in common.read("reactions.csv")}
+    steps = sorted({int(count) for *_, count in found if count})
+    body = []
+    for order, size in dict.fromkeys((order, size) for order, size, count in found if count):
+        left_out = {1, max(steps)} if size != "even" else {1} if order != "random" else set()
+        cells = ["" if count in left_out else f"{found[order, size, str(count)]:.3f}" for count in steps]
+        body.append([f"{order}, {size}", *cells])
+    return markdown(["order, sizes", *(f"{count} steps" if count > 1 else "1 step" for count in steps)], body)
+
+
+def halves() -> str:
+    """What a calibration on one half of the reactions predicts for the other, and what is measured there."""
+    body = [
+        [
+            f"{r['order']}, {'as advised' if r['size'].startswith('stretched') else r['size']}, {r['steps']} steps",
+            *(f"{float(r[key]):.3f} ± {float(r[error]):.3f}" for key, error in PREDICTED),
+        ]
+        for r in common.read("reactions-halves.csv")
+    ]
+    return markdown(["schedule", "predicted from 29 reactions", "measured on the other 28"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "totals": totals,
     "excesses": excesses,
@@ -184,6 +213,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "searched": searched,
     "trained": trained,
     "samples": samples,
+    "reactions": reactions,
+    "halves": halves,
 }
 
 
@@ -198,4 +229,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for place in PAGES:
+        place.write_text(filled(place.read_text(encoding="utf-8")), encoding="utf-8")
