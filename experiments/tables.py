@@ -5,6 +5,7 @@
 A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on these pages is written by hand.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -37,8 +38,6 @@ BLIND = (
     ("margin", "even"),
     ("entropy", "even"),
 )
-
-PREDICTED = (("predicted", "predicted_error"), ("bits_per_token", "standard_error"))
 
 
 def markdown(head: list[str], body: list[list[str]]) -> str:
@@ -193,15 +192,25 @@ def reactions() -> str:
 
 
 def halves() -> str:
-    """What a calibration on one half of the reactions predicts for the other, and what is measured there."""
-    body = [
-        [
-            f"{r['order']}, {'as advised' if r['size'].startswith('stretched') else r['size']}, {r['steps']} steps",
-            *(f"{float(r[key]):.3f} ± {float(r[error]):.3f}" for key, error in PREDICTED),
-        ]
-        for r in common.read("reactions-halves.csv")
-    ]
-    return markdown(["schedule", "predicted from 29 reactions", "measured on the other 28"], body)
+    """What is advised for a half of the reactions that it has not seen, and what it costs there."""
+    body = []
+    for half, other in (("first", "second"), ("second", "first")):
+        costs = common.read(f"reactions-{half}.csv")
+        for steps, cost in zip((4, 10), costs, strict=False):  # the schedules from files come first
+            said = json.loads((common.RESULTS / f"reactions-{half}-{steps}.json").read_text(encoding="utf-8"))
+            even = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", str(steps)))
+            pairs = (said["bits_per_token"], said["error"]), *(
+                (float(r["bits_per_token"]), float(r["standard_error"])) for r in (cost, even)
+            )
+            body.append(
+                [
+                    f"{half}, {steps} steps",
+                    other,
+                    f"{said['order']}, {'sizes of its own' if said['size'] == 'best' else said['size']}",
+                    *(f"{bits:.3f} ± {error:.3f}" for bits, error in pairs),
+                ]
+            )
+    return markdown(["calibrated on the", "measured on the", "advised", "said", "measured", "random, even"], body)
 
 
 TABLES: dict[str, Callable[[], str]] = {

@@ -61,6 +61,7 @@ def test_a_rule_costs_what_its_replay_does(calibration):
         assert rule.cost == pytest.approx(found.per_sequence.mean, rel=1e-6)
         assert rule.error == pytest.approx(found.per_sequence.standard_error, rel=1e-6)
         assert rule.spent == pytest.approx(found.mean_evaluations)
+        np.testing.assert_allclose(rule.nll, found.nll.numpy(), rtol=1e-6)
         assert forecast(calibration, schedule) == (rule.cost, rule.error, True)
     assert forecast(calibration, Schedule(size.EntropyBound(2.0), order.Spread())) is None
     assert forecast(replace(calibration, rules={}), RULES["confidence/even:4"]) is None
@@ -76,7 +77,6 @@ def test_a_rule_from_a_file_is_named_with_its_number():
     for word in ("threshold:0.9", "factor:1", "entropy-bound:0.5"):
         named = described(Schedule(reactive_named(word), order.Confidence()))
         assert (named.order, named.size, named.steps) == ("confidence", word, None)
-        np.testing.assert_allclose(rule.nll, found.nll.numpy(), rtol=1e-6)
 
 
 def test_rules_survive_their_file(calibration, tmp_path):
