@@ -199,8 +199,9 @@ def halves() -> str:
         for steps, cost in zip((4, 10), costs, strict=False):  # the schedules from files come first
             said = json.loads((common.RESULTS / f"reactions-{half}-{steps}.json").read_text(encoding="utf-8"))
             even = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", str(steps)))
-            pairs = (said["bits_per_token"], said["error"]), *(
-                (float(r["bits_per_token"]), float(r["standard_error"])) for r in (cost, even)
+            pairs = (
+                (said["bits_per_token"], said["error"]),
+                *((float(r["bits_per_token"]), float(r["standard_error"])) for r in (cost, even)),
             )
             body.append(
                 [

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from safetensors import safe_open  # noqa: E402
 
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
-from unmask import models, order, size  # noqa: E402
+from unmask import data, models, order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import hf  # noqa: E402
@@ -574,7 +576,6 @@ def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):
 
 
 def test_importing_models_does_not_import_transformers():
-    import subprocess
 
     code = "import sys, unmask.models, unmask.cli.generate; print('transformers' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
