@@ -576,7 +576,6 @@ def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):
 
 
 def test_importing_models_does_not_import_transformers():
-
     code = "import sys, unmask.models, unmask.cli.generate; print('transformers' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
