@@ -71,7 +71,10 @@ def test_what_was_advised_for_reactions_costs_about_what_was_said():
                 assert base < bits
                 on_these = said["candidates"][0]["bits_per_token"]
                 assert f"which cost {on_these:.3f} on the {half} half" in page
-                assert f"costs {bits:.3f}, no less than even sizes in random order ({base:.3f})" in page
+                four = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", "4"))
+                spent = f"costs {bits:.3f} in {float(cost['evaluations']):.1f} evaluations"
+                same = f"four even steps in random order cost there ({float(four['bits_per_token']):.3f})"
+                assert f"{spent}, about what {same} and more than ten of them ({base:.3f})" in page
             else:
                 assert (cost["order"], said["order"]) == ("spread", "spread")
                 assert bits < base
