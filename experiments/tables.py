@@ -1,10 +1,11 @@
-"""Put the tables of `docs/results.md` where they belong, from the committed results.
+"""Put the tables of `docs/results.md` and `docs/integrations.md` where they belong, from the committed results.
 
     python experiments/tables.py
 
-A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on the page is written by hand.
+A table stands between `<!-- NAME -->` and `<!-- end -->`; everything else on these pages is written by hand.
 """
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import common
 import evaluations
 import numpy as np
 
-PAGE = Path(__file__).parent.parent / "docs" / "results.md"
+PAGES = tuple(Path(__file__).parent.parent / "docs" / name for name in ("results.md", "integrations.md"))
 STEPS = (4, 8, 16, 32, 64, 128)
 BLIND = (
     ("random", "even"),
@@ -175,6 +176,44 @@ def samples() -> str:
     )
 
 
+def reactions() -> str:
+    """Bits per masked token of a model of chemistry, as `unmask evaluate --output` wrote them.
+
+    In one step all schedules are the same, and one by one all sizes.
+    """
+    found = {(r["order"], r["size"], r["steps"]): float(r["bits_per_token"]) for r in common.read("reactions.csv")}
+    steps = sorted({int(count) for *_, count in found if count})
+    body = []
+    for order, size in dict.fromkeys((order, size) for order, size, count in found if count):
+        left_out = {1, max(steps)} if size != "even" else {1} if order != "random" else set()
+        cells = ["" if count in left_out else f"{found[order, size, str(count)]:.3f}" for count in steps]
+        body.append([f"{order}, {size}", *cells])
+    return markdown(["order, sizes", *(f"{count} steps" if count > 1 else "1 step" for count in steps)], body)
+
+
+def halves() -> str:
+    """What is advised for a half of the reactions that it has not seen, and what it costs there."""
+    body = []
+    for half, other in (("first", "second"), ("second", "first")):
+        costs = common.read(f"reactions-{half}.csv")
+        for steps, cost in zip((4, 10), costs, strict=False):  # the schedules from files come first
+            said = json.loads((common.RESULTS / f"reactions-{half}-{steps}.json").read_text(encoding="utf-8"))
+            even = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", str(steps)))
+            pairs = (
+                (said["bits_per_token"], said["error"]),
+                *((float(r["bits_per_token"]), float(r["standard_error"])) for r in (cost, even)),
+            )
+            body.append(
+                [
+                    f"{half}, {steps} steps",
+                    other,
+                    f"{said['order']}, {'sizes of its own' if said['size'] == 'best' else said['size']}",
+                    *(f"{bits:.3f} ± {error:.3f}" for bits, error in pairs),
+                ]
+            )
+    return markdown(["calibrated on the", "measured on the", "advised", "said", "measured", "random, even"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "totals": totals,
     "excesses": excesses,
@@ -184,6 +223,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "searched": searched,
     "trained": trained,
     "samples": samples,
+    "reactions": reactions,
+    "halves": halves,
 }
 
 
@@ -198,4 +239,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for place in PAGES:
+        place.write_text(filled(place.read_text(encoding="utf-8")), encoding="utf-8")

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from safetensors import safe_open  # noqa: E402
 
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
-from unmask import models, order, size  # noqa: E402
+from unmask import data, models, order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import hf  # noqa: E402
@@ -574,8 +576,6 @@ def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):
 
 
 def test_importing_models_does_not_import_transformers():
-    import subprocess
-
     code = "import sys, unmask.models, unmask.cli.generate; print('transformers' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "False"
@@ -594,24 +594,27 @@ def test_loading_leaves_the_librarys_own_settings_alone(place):
 WHEEL = Path(sys.prefix) / "wheels" / "rxnmapper-0.4.3-py3-none-any.whl"
 
 
-def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(monkeypatch):
+def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_path):
     """Aspirin: what is hidden in the product is read off the reactants; and the stored cost of one step is found."""
     if not WHEEL.exists():
         pytest.skip("the wheel of rxnmapper is not there: pip download --no-deps rxnmapper==0.4.3 into .venv/wheels")
-    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "experiments"))
-    import reactions
-
-    model = reactions.load(WHEEL)
+    experiments = Path(__file__).parent.parent / "experiments"
+    subprocess.run([sys.executable, experiments / "reactions.py", WHEEL, tmp_path], check=True)
+    model = models.load(f"hf:{tmp_path}", allow_pickle=True)
     assert model.about["architecture"] == "AlbertForMaskedLM"
     aspirin = "CC(=O)OC(C)=O.O=C(O)c1ccccc1O>>CC(=O)Oc1ccccc1C(=O)O"
     assert model.codec.decode(model.codec.encode(aspirin).tolist()) == aspirin
     start = torch.tensor([model.codec.prompt(aspirin[:-15] + "_c1cc__c1_(=_)_", model.predictor.mask)])
     trace = Sampler(model.predictor, Schedule(size.Even(6), order.Confidence()), Greedy()).run(start, rng=[0])
     assert model.codec.decode(trace.tokens[0].tolist()) == aspirin
-    tokens, masked = reactions.texts(model)
-    one = replay(model.predictor, Schedule(size.Even(1), order.Random()), tokens, rng=[0] * len(tokens), masked=masked)
-    stored = next(csv.DictReader((Path(reactions.RESULTS) / "reactions.csv").open()))
-    assert reactions.per_reaction(one.nll).mean() == pytest.approx(float(stored["bits_per_token"]), rel=1e-3)
+    found, *halves = (
+        data.collect(model, data.rows(tmp_path / f"{name}.jsonl")) for name in ("reactions", "first", "second")
+    )
+    assert [len(found), *map(len, halves)] == [57, 29, 28]
+    assert found.sequences.counts.tolist() == [20] * 57
+    one = replay(model.predictor, Schedule(size.Even(1), order.Random()), found.sequences, rng=0)
+    stored = next(csv.DictReader((experiments / "results" / "reactions.csv").open()))
+    assert one.nll.mean() / 20 / math.log(2) == pytest.approx(float(stored["bits_per_token"]), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])

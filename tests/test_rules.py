@@ -17,6 +17,7 @@ from unmask.calibration import (  # noqa: E402
     MeasuredRule,
     advise,
     blank,
+    forecast,
     measure,
     measure_orders,
     measure_rules,
@@ -28,6 +29,7 @@ from unmask.evaluate import replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.words.rules import check_rule, rules_named  # noqa: E402
+from unmask.words.schedules import described, reactive_named  # noqa: E402
 from unmask.words.sentences import advice as sentences  # noqa: E402
 from unmask.words.sentences import candidates  # noqa: E402
 
@@ -60,6 +62,21 @@ def test_a_rule_costs_what_its_replay_does(calibration):
         assert rule.error == pytest.approx(found.per_sequence.standard_error, rel=1e-6)
         assert rule.spent == pytest.approx(found.mean_evaluations)
         np.testing.assert_allclose(rule.nll, found.nll.numpy(), rtol=1e-6)
+        assert forecast(calibration, schedule) == (rule.cost, rule.error, True)
+    assert forecast(calibration, Schedule(size.EntropyBound(2.0), order.Spread())) is None
+    assert forecast(replace(calibration, rules={}), RULES["confidence/even:4"]) is None
+
+
+def test_one_token_each_is_said_in_the_singular(calibration):
+    said = sentences(advise(replace(calibration, rules={}), steps=LENGTH), calibration, None)[0]
+    assert said.endswith("even sizes, 1 token each.")
+
+
+def test_a_rule_from_a_file_is_named_with_its_number():
+    """Thresholds of 0.5 and 0.9 from two files would else be two rows of one name."""
+    for word in ("threshold:0.9", "factor:1", "entropy-bound:0.5"):
+        named = described(Schedule(reactive_named(word), order.Confidence()))
+        assert (named.order, named.size, named.steps) == ("confidence", word, None)
 
 
 def test_rules_survive_their_file(calibration, tmp_path):

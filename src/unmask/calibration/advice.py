@@ -49,10 +49,12 @@ def forecast(calibration: Calibration, schedule: Schedule) -> Predicted | None:
     """What a schedule is predicted to cost; None where nothing was measured.
 
     Under the random order that is known of all sizes; other orders are predicted for fixed sizes whose cuts are among
-    the measured places.
+    the measured places. A rule that was measured is predicted to cost what it did.
     """
     _require(calibration)
     check.instance("schedule", schedule, Schedule, "be a Schedule")
+    if (rule := next((each for each in calibration.rules.values() if each.schedule == schedule), None)) is not None:
+        return Predicted(rule.cost, rule.error, True)
     sizes, order = schedule.size, schedule.order
     if not (isinstance(sizes, size.Blind) and isinstance(order, BlindOrder)):
         return None

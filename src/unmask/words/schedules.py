@@ -209,6 +209,9 @@ def described(schedule: Schedule) -> NamedSchedule:
     named = [name for name, entry in SIZES.items() if _is_of(entry, schedule.size)]
     # A name that settles more says more: minimax-tc before minimax.
     name = max(named, key=lambda name: len(SIZES[name].settled), default=type(schedule.size).__name__.lower())
+    if name in REACTIVE_SIZES:  # the word for it has its number
+        (number,) = (value for key, value in schedule.to_json()["size"].items() if key != "name")
+        name = f"{name}:{number:g}"
     return NamedSchedule(order_title(schedule.order), name, steps, schedule)
 
 

@@ -131,7 +131,8 @@ def _sizes(plan: Forecast, length: int) -> str:
     values = plan.sizes
     if values.tolist() == size.Even(values.size).sizes(length).tolist():
         whole = length % values.size == 0
-        return f"even sizes, {values[0]} tokens each" if whole else f"even sizes, {values[0]} or {values[-1]} tokens"
+        each = f"{counted(int(values[0]), 'token')} each"
+        return f"even sizes, {each if whole else f'{values[0]} or {values[-1]} tokens'}"
     return f"the sizes {abbreviated(values, 16)}"
 
 
