@@ -97,6 +97,7 @@ class Calibration:
 
     def tokens_of(self, groups: int) -> NDArray[np.float64]:
         """The same, of each of so many groups of texts."""
+        groups = check.integer("groups", groups, least=1, most=self.texts)
         mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
         if mixed is None:
             return np.full(groups, float(self.length))
@@ -155,6 +156,7 @@ class Calibration:
 
     def without(self, fold: Fold) -> "Calibration":
         """What the other texts would have given; it must be known how texts differ."""
+        check.instance("fold", fold, Fold, "be a Fold")
         left = self.texts - int(fold.among(self.texts).sum())
         losses = {name: each.without(fold) for name, each in self.losses.items()}
         rules = {name: each.without(fold) for name, each in self.rules.items()}

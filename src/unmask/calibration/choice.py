@@ -203,7 +203,8 @@ def crossfitted(
         inside = fold.among(texts)[bounds[:-1]]
         values = Deviations(texts, _paid(calibration, other)).joined(groups)
         paid[inside] = values[inside]
-        otherwise += float(weights @ (values - taken)) ** 2 / count
+        # Other texts would have led to another choice, and by how much that costs more or less is a jackknife's to say.
+        otherwise += float(weights @ (values - taken)) ** 2 * (count - 1) / count
     cost = float(weights @ paid)
     each = Deviations.of(texts, paid, calibration.tokens_of(groups))
     folds = Deviations(texts, each.joined(count))

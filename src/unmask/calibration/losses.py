@@ -102,7 +102,3 @@ class Losses(ABC):
     @abstractmethod
     def without(self, fold: Fold) -> Self:
         """The same without some texts; it must be known how texts differ."""
-
-    @abstractmethod
-    def on(self, sizes: size.Planned, fold: Fold) -> float:
-        """What a size schedule costs on those texts alone, on average."""

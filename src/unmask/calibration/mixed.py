@@ -214,15 +214,14 @@ class Mixed(Losses):
         return self.each(sizes)
 
     def evaluations(self, sizes: size.Planned) -> float:
+        check.instance("sizes", sizes, size.Planned, "be a size schedule without chance")
         steps = {count: _taken(sizes, count).size for count, _ in self._kinds}
         return float(np.mean([steps[count] for count in self.tokens.tolist()]))
 
     def without(self, fold: Fold) -> "Mixed":
+        check.instance("fold", fold, Fold, "be a Fold")
         keep = ~fold.among(self.texts)
         return replace(self, tokens=self.tokens[keep], cells=self.cells[keep])
-
-    def on(self, sizes: size.Planned, fold: Fold) -> float:
-        return float(self.each(sizes)[fold.among(self.texts)].mean())
 
 
 def _shared_out(starts: NDArray[np.int64], mass: NDArray[Any], nodes: NDArray[np.int64]) -> NDArray[np.float64]:

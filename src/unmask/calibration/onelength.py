@@ -70,27 +70,28 @@ class OneLength(Losses):
     def differences(self, sizes: size.Planned) -> Deviations | None:
         if self.groups is None:
             return None
-        return Deviations(self.groups.texts, self.spread(sizes.sizes(self.length)))
+        return Deviations(self.groups.texts, self.spread(self._fixed(sizes)))
 
     def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
         if self.groups is None:
             raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
-        weights = self._weights(*self._cuts(sizes.sizes(self.length)))
+        weights = self._weights(*self._cuts(self._fixed(sizes)))
         return float(weights @ self.columns) + self.groups.along(weights)
 
     def evaluations(self, sizes: size.Planned) -> float:
-        return float(np.count_nonzero(sizes.sizes(self.length)))
+        return float(np.count_nonzero(self._fixed(sizes)))
 
     def without(self, fold: Fold) -> Self:
         # The others deviate to the other side: all deviations together are zero.
         inside, share = self._folded(fold)
         return self.shifted(inside * (-share / (1 - share)))
 
-    def on(self, sizes: size.Planned, fold: Fold) -> float:
-        return self.cost_at(sizes.sizes(self.length), self._folded(fold)[0])
+    def _fixed(self, sizes: size.Planned) -> NDArray[np.int64]:
+        return check.instance("sizes", sizes, size.Planned, "be a size schedule without chance").sizes(self.length)
 
     def _folded(self, fold: Fold) -> tuple[NDArray[np.float64], float]:
         """How texts of a fold deviate in each column, and which share of all they are."""
+        check.instance("fold", fold, Fold, "be a Fold")
         if self.groups is None:
             raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
         folds = self.groups.joined(fold.count)

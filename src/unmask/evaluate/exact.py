@@ -78,6 +78,8 @@ class Estimate:
         values, units = check.numbers("given", given).ravel(), check.numbers("amounts", amounts).ravel()
         if values.size != units.size or not np.all(units >= 0) or not units.sum() > 0:
             raise check.InputError("amounts", "hold as many numbers, none negative and not all zero")
+        if values.size < 2:
+            raise check.InputError("given", "have at least two draws", found=f"{values.size}")
         each = float(values.sum() / units.sum())
         spread = Estimate.of(values - each * units if np.isfinite(each) else values).standard_error
         return cls(each, spread / float(units.mean()), values.size)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from unmask import _check as check
 from unmask._torch import torch
 from unmask.predict.base import MaskPredictor
 
@@ -94,6 +95,7 @@ def device_of(thing: "MaskPredictor | torch.nn.Module") -> torch.device | None:
         >>> device_of(torch.nn.Linear(2, 3)), device_of(torch.nn.ReLU())
         (device(type='cpu'), None)
     """
+    check.instance("thing", thing, MaskPredictor | torch.nn.Module, "be a mask predictor or a network")
     for network in networks_of(thing) if isinstance(thing, MaskPredictor) else [thing]:
         for values in (network.parameters(), network.buffers()):
             # What is "meta" is elsewhere, and fetched when it is needed.

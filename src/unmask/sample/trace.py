@@ -130,6 +130,11 @@ class Trace:
     @staticmethod
     def joined(traces: "Sequence[Trace]", order: Tensor) -> "Trace":
         """One record of all, in which the sequences of these have the given numbers; shorter ones are padded."""
+        for each in check.listed("traces", traces, "be a list of records"):
+            check.instance("traces", each, Trace, "hold records")
+        check.instance("order", order, Tensor, "be a tensor")
+        if sorted(plain(order.flatten())) != list(range(sum(len(trace.seeds) for trace in traces))):
+            raise check.InputError("order", "have the number of each sequence once")
         width = max((trace.tokens.shape[1] for trace in traces), default=0)
 
         def whole(part: str, filling: float) -> Tensor:
