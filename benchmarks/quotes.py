@@ -1,28 +1,30 @@
 """Is the cost that advice quotes the cost of what it advises?
 
-Prompts of random length on a Markov chain, for which the model is exact: of 14 tokens the last `m` are to be filled,
-`m` uniform from 6 to 12. 4,000 such texts are the population. Advice is asked for on some rows drawn from it, with a
+Prompts of random length on distributions for which the model is exact: of 14 tokens the last `m` are to be filled, `m`
+uniform from 6 to 12. 4,000 such texts are the population. Advice is asked for on some rows drawn from it, with a
 number of steps and with a target, and what is quoted is compared with the exact cost of the advised schedule on the
 whole population, many times. Rules that look at predictions are about as good as the best blind schedule: which is
-cheapest on some texts is much a matter of luck. There are two chains. The sticky one keeps its token with probability
-0.8. The other has an easy part that is hardly ever left and a hard one, so that a few texts say little of their mean.
+cheapest on some texts is much a matter of luck. A chain keeps its token with probability 0.8. Another one, "two-parts",
+has an easy part that is hardly ever left and a hard one, so that a few texts say little of their mean. The code is one
+of Reed and Solomon, the mixture one of two biased coins.
 
-    python benchmarks/quotes.py --chain sticky --repetitions 300 --rows 16
+    python benchmarks/quotes.py --law chain --repetitions 300 --rows 16 --output benchmarks/results/quotes.csv
 
 Said are how often the true cost lies within two quoted standard errors, and the mean difference in units of these; for
-comparison the same of the cost on the texts that the schedule was chosen on.
+comparison the same of the cost on the texts that the schedule was chosen on. Rows are added to the file.
 """
 
 import argparse
-import json
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from unmask import order, size
 from unmask.calibration import Calibration, Candidate, MeasuredRule, Mixed, advise, measure
-from unmask.distribution import Markov
+from unmask.distribution import Markov, Mixture, ReedSolomon
 from unmask.evaluate import replays
 from unmask.predict import ExactPredictor
 from unmask.schedule import Schedule
@@ -32,8 +34,8 @@ LENGTH, FEWEST, MOST = 14, 6, 12
 STAY, LEAVE, EASY = 0.8, 0.02, 0.6
 OTHER = (1 - LEAVE - STAY) / 2
 ENTER = LEAVE * (1 - EASY) / EASY / 3
-CHAINS = {
-    "sticky": Markov.sticky(3, STAY, LENGTH),
+LAWS = {
+    "chain": Markov.sticky(3, STAY, LENGTH),
     "two-parts": Markov(
         [
             [1 - 3 * ENTER, ENTER, ENTER, ENTER],
@@ -43,6 +45,8 @@ CHAINS = {
         ],
         LENGTH,
     ),
+    "code": ReedSolomon(LENGTH, 7, 16),
+    "mixture": Mixture([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], length=LENGTH),
 }
 ORDERS = {"random": order.Random(), "spread": order.Spread(), "left-to-right": order.LeftToRight()}
 RULES = {
@@ -52,7 +56,13 @@ RULES = {
     "confidence/threshold:0.9": Schedule(size.Threshold(0.9), order.Confidence()),
     "entropy/entropy-bound:0.5": Schedule(size.EntropyBound(0.5), order.Entropy()),
 }
-ASKED = {"sticky": ({"steps": 4}, {"target": 0.06}), "two-parts": ({"steps": 3}, {"target": 0.15})}
+ASKED = {
+    "chain": ({"steps": 4}, {"target": 0.06}),
+    "two-parts": ({"steps": 3}, {"target": 0.15}),
+    "code": ({"steps": 4}, {"target": 0.3}),
+    "mixture": ({"steps": 4}, {"target": 0.01}),
+}
+COLUMNS = ("law", "rows", "asked", "repetitions", "inside", "mean_error", "inside_same", "mean_error_same", "rules")
 
 
 def texts(chain, count, seed):
@@ -125,21 +135,25 @@ def study(population, rows, repetitions, asked, seed=0):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--chain", choices=CHAINS, default="sticky")
+    parser.add_argument("--law", choices=LAWS, default="chain")
+    parser.add_argument("--output", type=Path, help="A CSV to add rows to.")
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--rows", type=int, nargs="*", default=[16, 64, 256])
     given = parser.parse_args()
-    population = Population(CHAINS[given.chain])
+    population = Population(LAWS[given.law])
     for rows in given.rows:
-        for asked in ASKED[given.chain]:
+        for asked in ASKED[given.law]:
             true, cost, error, naive, naive_error, rule = study(population, rows, given.repetitions, asked)
-            for what, mean, spread in (("quoted", cost, error), ("same texts", naive, naive_error)):
-                inside = float((np.abs(mean - true) <= 2 * spread).mean())
-                print(
-                    f"{rows:4d} rows {json.dumps(asked):16s} {what:10s} within 2 errors {inside:6.1%}, mean error "
-                    f"{(mean - true).mean() / spread.mean():+.3f} errors; a rule wins in {rule.mean():.0%}",
-                    flush=True,
-                )
+            said = []
+            for mean, spread in ((cost, error), (naive, naive_error)):
+                said += [(np.abs(mean - true) <= 2 * spread + 1e-9).mean(), (mean - true).mean() / spread.mean()]
+            words = " ".join(f"{name} {value:g}" for name, value in asked.items())
+            line = [given.law, rows, words, given.repetitions, *(f"{value:.4f}" for value in (*said, rule.mean()))]
+            print(*line, flush=True)
+            if given.output is not None:
+                fresh = not given.output.exists()
+                with given.output.open("a", newline="") as file:
+                    csv.writer(file).writerows([COLUMNS, line] if fresh else [line])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import torch
 from unmask import gauge, order, size
 from unmask.calibration import Calibration, Mixed, advise, forecast, measure
 from unmask.distribution import Markov, Mixture, ReedSolomon
+from unmask.evaluate.exact import Estimate
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replay
 from unmask.predict import ExactPredictor
@@ -54,8 +55,9 @@ def test_forecasts_are_what_is_measured(name, which):
     """
     law, kind = LAWS[name], BLIND[which]
     predictor = ExactPredictor(law)
-    losses = measure(predictor, kind, texts(law, 100, 2), rng=0, points=LENGTH)
-    others = texts(law, 300, 3)
+    rows, others = texts(law, 100, 2), texts(law, 300, 3)
+    losses = measure(predictor, kind, rows, rng=0, points=LENGTH)
+    each = float(rows.counts.double().mean())
     schedules = [size.Even(3), size.Cosine(4), losses.best(4), size.TC(4), size.Minimax(3, gauge.both)]
     for sizes in schedules:
         told = losses.forecast(sizes)
@@ -63,8 +65,9 @@ def test_forecasts_are_what_is_measured(name, which):
             assert not isinstance(sizes, size.Planned)
             assert not isinstance(kind, order.Random)
             continue
-        found = replay(predictor, Schedule(sizes, kind), others, rng=1).per_sequence
-        assert abs(told.nll - found.mean) < 3 * np.hypot(told.error, found.standard_error)
+        nll = replay(predictor, Schedule(sizes, kind), others, rng=1).nll
+        found = Estimate.ratio(nll.numpy(), others.counts.numpy())
+        assert abs(told.nll / each - found.mean) < 3 * np.hypot(told.error / each, found.standard_error)
 
 
 def test_a_calibration_of_such_texts_survives_its_file(tmp_path):
