@@ -254,7 +254,7 @@ def test_the_quoted_cost_is_about_the_true_one():
     spec = importlib.util.spec_from_file_location("quotes", file)
     quotes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(quotes)
-    population = quotes.Population(quotes.CHAINS["sticky"], count=500)
+    population = quotes.Population(quotes.LAWS["chain"], count=500)
     true, cost, error, same, _, _ = quotes.study(population, 32, 60, {"steps": 4})
     assert (np.abs(cost - true) <= 2 * error).sum() >= 48
     assert abs((cost - true).mean()) < 0.5 * error.mean()
