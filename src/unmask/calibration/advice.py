@@ -88,8 +88,8 @@ class Advice:
             evaluations and its cost.
         texts: Number of texts that all this was measured on.
         tokens: Tokens to fill in one of them, on average: a cost in bits per token is `cost / tokens / log(2)`.
-        above_error: Standard error of `plan.nll − best`, paired: texts that are hard for one are hard for the other.
-            None if the calibration has not kept how texts differ.
+        above_error: Standard error of `cost − best`, paired: texts that are hard for one are hard for the other. None if
+            the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
             (`unmask.calibration.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
         cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
@@ -180,6 +180,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     least += [(name, round(rule.spent), rule.cost) for name, rule in calibration.rules.items()]
     texts = deviations(calibration, chosen)
     quoted = crossfitted(calibration, chosen, target, steps)
+    above = _error_between(texts, calibration.losses[choice.reference].differences(size.Even(length)))
     return Advice(
         reference=choice.reference,
         best=choice.best,
@@ -196,7 +197,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         least=min(least, key=_cost),
         texts=calibration.texts,
         tokens=calibration.tokens,
-        above_error=_error_between(texts, calibration.losses[choice.reference].differences(size.Even(length))),
+        above_error=None if quoted is None or above is None else math.hypot(above, quoted[2]),
         cost=chosen.plan.nll if quoted is None else quoted[0],
         cost_error=chosen.plan.error if quoted is None else quoted[1],
         optimism=None if quoted is None else quoted[0] - chosen.plan.nll,

@@ -174,7 +174,7 @@ def deviations(calibration: Calibration, chosen: Candidate) -> Deviations | None
 
 def crossfitted(
     calibration: Calibration, chosen: Candidate, target: float | None, steps: int | None
-) -> tuple[float, float] | None:
+) -> tuple[float, float, float] | None:
     """What a choice costs on texts that it was not made on, and the error of that.
 
     With fewer than eight texts each of them is left out in turn.
@@ -186,7 +186,8 @@ def crossfitted(
         steps: As for `choose`.
 
     Returns:
-        Nats per sequence and their error; None if the calibration has not kept how texts differ.
+        Nats per sequence, their error, and the part of that error which comes from the choice; None if the calibration
+        has not kept how texts differ.
     """
     texts = calibration.texts
     known = [losses.differences(losses.best(1)) for losses in calibration.losses.values()]
@@ -208,7 +209,8 @@ def crossfitted(
     cost = float(weights @ paid)
     each = Deviations.of(texts, paid, calibration.tokens_of(groups))
     folds = Deviations(texts, each.joined(count))
-    return cost, math.hypot(max(each.error, folds.error) * _student(groups - 1), math.sqrt(otherwise))
+    chance = math.sqrt(otherwise)
+    return cost, math.hypot(max(each.error, folds.error) * _student(groups - 1), chance), chance
 
 
 def _student(freedom: int) -> float:
