@@ -88,8 +88,8 @@ class Advice:
             evaluations and its cost.
         texts: Number of texts that all this was measured on.
         tokens: Tokens to fill in one of them, on average: a cost in bits per token is `cost / tokens / log(2)`.
-        above_error: Standard error of `cost − best`, paired: texts that are hard for one are hard for the other. None if
-            the calibration has not kept how texts differ.
+        above_error: Standard error of `cost − best`, paired: texts that are hard for one are hard for the other. None
+            if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
             (`unmask.calibration.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
         cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
