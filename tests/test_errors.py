@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
 from unmask.calibration import Calibration, Groups, advise, measure  # noqa: E402
-from unmask.calibration.choice import crossfitted
+from unmask.calibration.choice import crossfitted  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import Estimate, Replayed, random_order, replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
