@@ -388,6 +388,14 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
     assert complaint("calibrate", *rows_of(place), "--seed", 1, "--output", place / "c.json").endswith(
         "or give the same --data and --seed to go on with it."
     )
+    # Standard input cannot be read twice: once for the rows that are known, once for more.
+    (tmp_path / "c.json").write_bytes((place / "c.json").read_bytes())
+    texts = Calibration.load(place / "c.json").texts
+    line = ("calibrate", *model_of(place), "--data", "-", "--output", tmp_path / "c.json")
+    assert complaint(*line, "--texts", texts + 1, given=(place / "rows.jsonl").read_text()) == (
+        f"--texts must be {texts}, not {texts + 1}, since standard input can be read once. "
+        "Put the rows into a file to go on with more of them."
+    )
     assert "is made for texts that all have as many tokens to fill" in complaint(
         "evaluate", *rows_of(place), "--calibration", place / "c.json", "--order", "random", "--size", "square-root",
         "--steps", 2,
