@@ -67,6 +67,16 @@ def test_forecasts_are_what_is_measured(name, which):
         assert abs(told.nll - found.mean) < 3 * np.hypot(told.error, found.standard_error)
 
 
+@pytest.mark.parametrize("which", BLIND)
+@pytest.mark.parametrize("points", [5, LENGTH])
+def test_costs_of_all_numbers_of_steps_are_those_of_each(which, points):
+    law = LAWS["chain"]
+    losses = measure(ExactPredictor(law), BLIND[which], texts(law, 40, 8, least=1), rng=0, points=points)
+    assert isinstance(losses, Mixed)
+    alone = [losses.each(losses.best(steps)).mean() for steps in range(1, losses.most + 1)]
+    np.testing.assert_allclose(losses.costs, alone, rtol=1e-6)
+
+
 def test_a_calibration_of_such_texts_survives_its_file(tmp_path):
     law = LAWS["chain"]
     rows, predictor = texts(law, 30, 4), ExactPredictor(law)
