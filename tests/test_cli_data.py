@@ -121,6 +121,19 @@ def sources(folder: Path, kind: str) -> str:
     return f"hf:{folder / 'bert'}"
 
 
+@pytest.mark.parametrize("more", [(), ("--json",), ("--output", "costs.csv"), ("--output", "costs.jsonl")])
+def test_a_model_that_excludes_a_token_of_the_rows_is_refused_in_a_sentence(place, tmp_path, more):
+    (tmp_path / "mine.py").write_text(
+        PY.replace("return self.head(", "return torch.tensor([-torch.inf] + 26 * [0.0]) + self.head(")
+    )
+    more = [tmp_path / word if word.startswith("costs") else word for word in more]
+    sentence = complaint(
+        "evaluate", "--model", f"py:{tmp_path / 'mine.py'}:make", "--data", place / "rows.jsonl", "--steps", 2, *more
+    )
+    assert sentence.endswith("The model excludes a token of the texts, whose loss is infinite.")
+    assert [file.name for file in tmp_path.iterdir() if "costs" in file.name] == []
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot copy a process")
 @pytest.mark.parametrize("kind", ["builtin", "bert", "py"])
 def test_four_commands_in_a_row_lose_nothing_when_they_are_killed(kind, tmp_path):
@@ -346,9 +359,19 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
             f"--output must be free, but '{part}' holds rows that were finished with another {what}. "
             "Give that command again to finish it, remove that file, or choose another --output."
         )
+    part.write_text(json.dumps({**task, "version": "0.0.1"}) + "\n" + rows[0])
+    assert "finished with another version" in complaint(*line, "--output", out)
+    part.write_text("mine\n")
+    assert "finished by another command" in complaint(*line, "--output", out)
+    part.write_text(json.dumps(task) + "\n" + "".join(rows[:2]) + rows[2][:20])
     assert answer(*line, "--output", out)["continued"] == 2
     assert out.read_bytes() == whole.read_bytes()
     assert not part.exists()
+    # Without a finished row there is nothing to go on with, and nothing to lose.
+    out.unlink()
+    part.write_text(json.dumps({**task, "seed": 1}) + "\n" + rows[0][:20])
+    assert answer(*line, "--output", out)["continued"] == 0
+    assert out.read_bytes() == whole.read_bytes()
 
 
 def _task_of(line: tuple, out: Path) -> dict:

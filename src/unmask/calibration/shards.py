@@ -234,11 +234,12 @@ class MixedTally(Tally):
         return Mixed(self.order, visible, self.unit, self.length, tokens, np.maximum(kept, 0.0))
 
 
-def finite(losses: Tensor) -> None:
+def finite(losses: Tensor | NDArray[np.float64]) -> None:
     """Refuse losses that nothing can be computed from."""
-    if bool(torch.isnan(losses).any()):
+    given = torch.as_tensor(losses)
+    if bool(torch.isnan(given).any()):
         raise check.InputError("", NOT_NUMBERS)
-    if bool(torch.isinf(losses).any()):
+    if bool(torch.isinf(given).any()):
         raise check.InputError("", "The model excludes a token of the texts, whose loss is infinite")
 
 
