@@ -138,13 +138,15 @@ class Advice:
             return f"{nats / self.tokens / math.log(2):.3f}"
 
         kind = "measured rule" if self.measured else "order"
+        spent = f"{self.evaluations:.4g} {'evaluation' if self.evaluations == 1 else 'evaluations'}"
         lines = [
-            f"{kind} {self.order}, {self.evaluations:.4g} evaluations a text",
+            f"{kind} {self.order}, {spent} a text",
             f"{bits(self.cost)} ± {bits(self.cost_error)} bits per token to expect on other texts",
             f"{bits(self.best)} one token at a time, in the best order measured, {self.reference}",
         ]
         if self.even is not None:
-            lines.append(f"{bits(self.even)} with {self.steps} even steps in random order")
+            steps = "1 step" if self.steps == 1 else f"{self.steps} even steps"
+            lines.append(f"{bits(self.even)} with {steps} in random order")
         if self.runner_up is not None:
             lines.append(f"{bits(self.runner_up[1].nll)} in the next best order, {self.runner_up[0]}")
         return "\n".join([*lines, f"from {self.texts:,} texts; the schedule is .plan.schedule"])
