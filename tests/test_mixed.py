@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from unmask import gauge, order, size
+from unmask import _files, gauge, order, size
+from unmask._check import InputError
 from unmask.calibration import Calibration, Mixed, advise, forecast, measure
+from unmask.calibration.shards import MixedTally
 from unmask.distribution import Markov, Mixture, ReedSolomon
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import replay
@@ -192,3 +194,12 @@ def test_rows_of_any_lengths_are_filled_as_each_is_alone():
         assert trace.revealed[number, : len(row)].tolist() == alone.revealed[0].tolist()
         assert set(trace.revealed[number, len(row) :].tolist()) <= {PADDED}
         assert trace.evaluations[number] == alone.evaluations[0]
+
+
+def test_what_a_file_could_not_be_read_again_with_is_refused_before_it_is_measured():
+    counts, order_of = np.append(np.full(511, 512), 511), torch.arange(512)
+    with pytest.raises(InputError, match="512 texts of up to 512 tokens are too many to keep at 512 places"):
+        MixedTally(order.LeftToRight(), counts, 512, 512, order_of)
+    MixedTally(order.LeftToRight(), counts[:300], 512, 512, order_of[:300])
+    raw = 300 * 512 * 513 // 2 * 4
+    assert raw * 4 / 3 < _files.CALIBRATION
