@@ -121,6 +121,19 @@ def sources(folder: Path, kind: str) -> str:
     return f"hf:{folder / 'bert'}"
 
 
+@pytest.mark.parametrize("more", [(), ("--json",), ("--output", "costs.csv"), ("--output", "costs.jsonl")])
+def test_a_model_that_excludes_a_token_of_the_rows_is_refused_in_a_sentence(place, tmp_path, more):
+    (tmp_path / "mine.py").write_text(
+        PY.replace("return self.head(", "return torch.tensor([-torch.inf] + 26 * [0.0]) + self.head(")
+    )
+    more = [tmp_path / word if word.startswith("costs") else word for word in more]
+    sentence = complaint(
+        "evaluate", "--model", f"py:{tmp_path / 'mine.py'}:make", "--data", place / "rows.jsonl", "--steps", 2, *more
+    )
+    assert sentence.endswith("The model excludes a token of the texts, whose loss is infinite.")
+    assert [file.name for file in tmp_path.iterdir() if "costs" in file.name] == []
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot copy a process")
 @pytest.mark.parametrize("kind", ["builtin", "bert", "py"])
 def test_four_commands_in_a_row_lose_nothing_when_they_are_killed(kind, tmp_path):
@@ -346,9 +359,19 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
             f"--output must be free, but '{part}' holds rows that were finished with another {what}. "
             "Give that command again to finish it, remove that file, or choose another --output."
         )
+    part.write_text(json.dumps({**task, "version": "0.0.1"}) + "\n" + rows[0])
+    assert "finished with another version" in complaint(*line, "--output", out)
+    part.write_text("mine\n")
+    assert "finished by another command" in complaint(*line, "--output", out)
+    part.write_text(json.dumps(task) + "\n" + "".join(rows[:2]) + rows[2][:20])
     assert answer(*line, "--output", out)["continued"] == 2
     assert out.read_bytes() == whole.read_bytes()
     assert not part.exists()
+    # Without a finished row there is nothing to go on with, and nothing to lose.
+    out.unlink()
+    part.write_text(json.dumps({**task, "seed": 1}) + "\n" + rows[0][:20])
+    assert answer(*line, "--output", out)["continued"] == 0
+    assert out.read_bytes() == whole.read_bytes()
 
 
 def _task_of(line: tuple, out: Path) -> dict:
@@ -387,6 +410,14 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
     )
     assert complaint("calibrate", *rows_of(place), "--seed", 1, "--output", place / "c.json").endswith(
         "or give the same --data and --seed to go on with it."
+    )
+    # Standard input cannot be read twice: once for the rows that are known, once for more.
+    (tmp_path / "c.json").write_bytes((place / "c.json").read_bytes())
+    texts = Calibration.load(place / "c.json").texts
+    line = ("calibrate", *model_of(place), "--data", "-", "--output", tmp_path / "c.json")
+    assert complaint(*line, "--texts", texts + 1, given=(place / "rows.jsonl").read_text()) == (
+        f"--texts must be {texts}, not {texts + 1}, since standard input can be read once. "
+        "Put the rows into a file to go on with more of them."
     )
     assert "is made for texts that all have as many tokens to fill" in complaint(
         "evaluate", *rows_of(place), "--calibration", place / "c.json", "--order", "random", "--size", "square-root",

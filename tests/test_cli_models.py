@@ -479,6 +479,36 @@ def test_a_calibration_is_refined_when_it_is_run_again(place, tmp_path, monkeypa
     assert answer("calibrate", *source(place), "--output", tmp_path / "d.json", "--texts 20")["texts"] == 20
 
 
+def test_a_refined_calibration_is_written_where_a_link_leads(place, tmp_path):
+    (tmp_path / "kept").mkdir()
+    output, link = tmp_path / "kept" / "c.json", tmp_path / "link.json"
+    link.symlink_to(output)
+    line = ("calibrate", *source(place), "--output", link, "--orders random")
+    assert [answer(*line)["texts"] for _ in range(2)] == [8, 16]
+    assert link.is_symlink()
+    assert Calibration.load(output).texts == 16
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["kept", "link.json"]
+
+
+def test_a_calibration_is_refined_by_two_commands_at_once(place, tmp_path, monkeypatch):
+    """Whoever is the second finds that the other has put everything into its place."""
+    output = tmp_path / "c.json"
+    line = ("calibrate", *source(place), "--output", output, "--orders random")
+    assert answer(*line)["texts"] == 8
+    inner = []
+
+    def measured_rules(model, schedules, tokens, kept, **options):
+        if not inner:  # the first has measured everything, and its file is not in its place yet
+            inner.append(0)
+            inner[0] = answer(*line)["texts"]
+        return kept
+
+    monkeypatch.setattr("unmask.cli.calibrate.measured_rules", measured_rules)
+    assert (answer(*line)["texts"], inner) == (16, [16])
+    assert Calibration.load(output).texts == 16
+    assert [file.name for file in tmp_path.iterdir()] == ["c.json"]
+
+
 def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_path):
     (tmp_path / "other.txt").write_text("abcde " * 40)
     (tmp_path / "notes.json").write_text('{"mine": 1}')

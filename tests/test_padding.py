@@ -1,12 +1,19 @@
 """Sequences of different lengths in one batch: padding is seen by nobody, and changes nothing."""
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from unmask import order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
+from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.predict import Counted, Framed, Guided, Headed, Logits, Shifted, Suppressed, Tempered, Watched  # noqa: E402
+from unmask.sample import Sampler  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
+from unmask.sequences import Sequences  # noqa: E402
 
 LENGTH = 24
 
@@ -175,3 +182,14 @@ def test_a_model_of_ones_own_says_what_its_padding_is():
             make(8)
         with pytest.raises(InputError, match="'pad' must be"):
             make(-1)
+
+
+def test_a_masked_position_is_no_padding_whatever_token_stands_there():
+    predictor = Logits(lambda tokens: torch.zeros(*tokens.shape, 5), 5, 4, pad=0)
+    rows = Sequences.of([[1, 0, 0], [2, 0]], [[False, True, True], [False, True]])
+    schedule = Schedule(size.Even(2), order.Random())
+    trace = Sampler(predictor, schedule).fill(rows, rng=[0, 1])
+    assert (trace.revealed >= 0).sum(dim=1).tolist() == [2, 1]
+    scored = replay(predictor, schedule, rows, rng=0)
+    assert scored.evaluations.tolist() == [2, 1]
+    assert torch.allclose(scored.nll, math.log(4) * torch.tensor([2.0, 1.0], dtype=torch.float64))

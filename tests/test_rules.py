@@ -111,6 +111,15 @@ def test_damaged_rules_are_refused(calibration, change, sentence):
         Calibration.from_json({**data, "rules": change(data["rules"])})
 
 
+def test_texts_without_anything_to_fill_are_refused():
+    schedule = Schedule(size.Threshold(0.9), order.Confidence())
+    with pytest.raises(InputError, match=r"'tokens' must be at least 1 to fill in each text, not 0\."):
+        MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [0, 0])
+    saved = MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [1, 1]).to_json()
+    with pytest.raises(InputError, match="'tokens' must be at least 1"):
+        MeasuredRule.from_json({**saved, "tokens": saved["nll"]}, 2)
+
+
 def test_only_what_is_missing_is_measured_and_it_is_saved_rule_by_rule(calibration):
     saved, seen = [], []
     first = {name: rule for name, rule in calibration.rules.items() if name != "confidence/even:4"}

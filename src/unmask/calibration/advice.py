@@ -19,6 +19,7 @@ from unmask.calibration.choice import Candidate, choose, costs_of, crossfitted, 
 from unmask.calibration.choice import one_by_one as one_by_one
 from unmask.calibration.groups import Deviations
 from unmask.calibration.losses import Losses, Predicted
+from unmask.calibration.mixed import Mixed
 from unmask.order import BlindOrder, Comb, Order
 from unmask.schedule import Schedule
 
@@ -30,7 +31,8 @@ def _require(calibration: object) -> None:
 def measured_as(calibration: Calibration, order: object, steps: int) -> str | None:
     """The name under which an order was measured; None if it was not.
 
-    A comb without a number of segments is the measured comb with one tooth for each of `steps` steps.
+    A comb without a number of segments is the measured comb with one tooth for each of `steps` steps, whatever the
+    number of tokens among those that were measured.
     """
     _require(calibration)
     check.instance("order", order, Order, "be an order of unmask.order")
@@ -39,8 +41,8 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
         if losses.order == order:
             return name
         if isinstance(order, Comb) and isinstance(losses.order, Comb):
-            length = calibration.length
-            if order.teeth(length, steps) == losses.order.teeth(length, steps):
+            kinds = np.unique(losses.tokens).tolist() if isinstance(losses, Mixed) else [calibration.length]
+            if all(order.teeth(count, steps) == losses.order.teeth(count, steps) for count in kinds):
                 return name
     return None
 
@@ -136,13 +138,15 @@ class Advice:
             return f"{nats / self.tokens / math.log(2):.3f}"
 
         kind = "measured rule" if self.measured else "order"
+        spent = f"{self.evaluations:.4g} {'evaluation' if self.evaluations == 1 else 'evaluations'}"
         lines = [
-            f"{kind} {self.order}, {self.evaluations:.4g} evaluations a text",
+            f"{kind} {self.order}, {spent} a text",
             f"{bits(self.cost)} ± {bits(self.cost_error)} bits per token to expect on other texts",
             f"{bits(self.best)} one token at a time, in the best order measured, {self.reference}",
         ]
         if self.even is not None:
-            lines.append(f"{bits(self.even)} with {self.steps} even steps in random order")
+            steps = "1 step" if self.steps == 1 else f"{self.steps} even steps"
+            lines.append(f"{bits(self.even)} with {steps} in random order")
         if self.runner_up is not None:
             lines.append(f"{bits(self.runner_up[1].nll)} in the next best order, {self.runner_up[0]}")
         return "\n".join([*lines, f"from {self.texts:,} texts; the schedule is .plan.schedule"])

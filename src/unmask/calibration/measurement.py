@@ -43,7 +43,8 @@ def measure(
 
     Arguments:
         predictor: The model.
-        order: A blind order. For `Comb` every start of a tooth is measured, and no other place.
+        order: A blind order. For `Comb` every start of a tooth is measured, and no other place; where texts differ,
+            starts of teeth at so many shares as there are `points`.
         tokens: Texts, at least 2: `Sequences`, or token ids of shape `(count, length)`.
         rng: A seed, or a generator that gives one. The orders come from it: each text has one order, the same for every
             number of visible tokens.
@@ -51,7 +52,8 @@ def measure(
             the result is that of sequences of so many tokens as are masked; `Mixed` where texts differ in that.
         points: How many numbers of visible tokens to measure for other orders.
         steps: Number of steps the order is told (for a comb without a number of segments).
-        places: Numbers of visible tokens that must be among the points.
+        places: Numbers of visible tokens that must be among the points. Where texts differ in their number of tokens to
+            fill, shares are measured, and these have no use.
         batch: Texts at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of texts finished since the last call.

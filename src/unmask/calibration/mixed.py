@@ -166,7 +166,13 @@ class Mixed(Losses):
 
     @property
     def costs(self) -> NDArray[np.float64]:
-        return np.array([float(self.each(self.best(steps)).mean()) for steps in range(1, self.most + 1)])
+        # What `each` gives of `best`, for all numbers of steps in one run through each number of tokens.
+        sizes, total = self.best(1), np.zeros(self.most)
+        for count, which in self._kinds:
+            reach = np.cumsum(self.cells[which].sum(axis=0, dtype=np.float64), axis=1)
+            found = [float(reach[cuts[:-1], cuts[1:] - 1].sum()) for cuts in sizes.places(count)[: self.most]]
+            total += found + found[-1:] * (self.most - len(found))  # with fewer tokens than steps, one step for each
+        return total / self.texts
 
     def each(self, sizes: size.Blind) -> NDArray[np.float64]:
         """What a size schedule costs on each text."""
@@ -199,13 +205,22 @@ class Mixed(Losses):
         return np.tensordot(self.cells[which], weights, axes=2)
 
     def forecast(self, sizes: size.Blind) -> Predicted | None:
-        """That of any sizes in random order, and of fixed sizes in others."""
+        """That of any sizes in random order, and of fixed sizes in others; under a comb, of those that divide no tooth.
+
+        Part of a tooth was never revealed alone: what lies between two teeth costs less than a line between them.
+        """
         if not isinstance(self.order, Random) and not isinstance(sizes, size.Planned):
+            return None
+        if isinstance(self.order, Comb) and isinstance(sizes, size.Planned) and not self._at_places(sizes):
             return None
         values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand"))
         # Of one text nobody knows how others would differ from it.
         error = Deviations.of(self.texts, values, self.tokens).error if values.size > 1 else math.nan
         return Predicted(float(values.mean()), error, True)
+
+    def _at_places(self, sizes: size.Planned) -> bool:
+        """Whether every step begins and ends where it was measured, in all texts."""
+        return all(bool(np.isin(np.cumsum(_taken(sizes, count)), self._nodes(count)).all()) for count, _ in self._kinds)
 
     def differences(self, sizes: size.Planned) -> Deviations:
         return Deviations.of(self.texts, self.each(sizes), self.tokens)

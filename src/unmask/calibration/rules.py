@@ -68,6 +68,7 @@ class MeasuredRule:
                 raise check.InputError(name, "hold a number for each text, of at least 2 texts")
             if not np.all((each >= 0) & (each <= _LARGEST)):
                 raise check.InputError(name, "hold finite numbers, none of them negative")
+        _check_tokens(columns[-1])
         each = Groups(texts, np.empty((texts, 0), dtype=np.float32))
         kept = (each.joined_values(values, min(texts, _KEPT)).astype(np.float32) for values in columns)
         return cls(schedule, texts, *kept)
@@ -126,7 +127,13 @@ class MeasuredRule:
             raise check.InputError("rules", f"be objects with schedule, {', '.join(_COLUMNS[:-1])} and {_COLUMNS[-1]}")
         check.integer("texts", texts, least=2)
         columns = [_numbers_of(key, given[key], min(texts, _KEPT)) for key in _COLUMNS]
+        _check_tokens(columns[-1])
         return cls(Schedule.from_json(given["schedule"]), texts, *columns)
+
+
+def _check_tokens(tokens: NDArray[Any]) -> None:
+    if not np.all(tokens >= 1):  # costs are divided by them
+        raise check.InputError("tokens", "be at least 1 to fill in each text", found=f"{tokens.min():g}")
 
 
 def _text_of(values: NDArray[np.float32]) -> str:

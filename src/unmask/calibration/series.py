@@ -31,7 +31,7 @@ def blank(fingerprint: str, tokens: Sequences | Tensor, rng: Randomness) -> Cali
     Arguments:
         fingerprint: The model's.
         tokens: Texts: `Sequences`, or token ids of shape `(count, length)`.
-        seed: Seeds the orders.
+        rng: A seed, or a generator that gives one: that of the orders to be measured.
     """
     check.instance("fingerprint", fingerprint, str, "be text")
     check_ids(tokens)

@@ -26,6 +26,7 @@ from unmask.predict import MaskPredictor, predicting
 from unmask.sequences import trimmed
 
 _CELLS = 1 << 27  # numbers held of texts that differ: 512 MB
+_STORED = 45_000_000  # numbers of an order in a file: 240 MB, and what is larger than 256 MiB is not read again
 
 Part = tuple[Tensor, Tensor, Tensor | None]
 
@@ -192,10 +193,11 @@ class MixedTally(Tally):
         self.order, self.length, self.counts, self.among = order, int(counts.max()), counts, among
         self.unit, self.by_rank, length = unit, not isinstance(order, Random), int(counts.max())
         held = counts.size * places * (length if self.by_rank else places)
-        if held > _CELLS:
+        stored = counts.size * places * (places + 1) // 2 if self.by_rank else counts.size * places
+        if held > _CELLS or stored > _STORED:
             raise check.InputError(
                 "tokens",
-                f"be fewer: {counts.size} texts of up to {length} tokens fill the memory",
+                f"be fewer: {counts.size} texts of up to {length} tokens are too many to keep at {places} places",
                 remedy="Take fewer.",
             )
         self.found, self._each = {}, dict[int, NDArray[np.float32]]()
@@ -234,11 +236,12 @@ class MixedTally(Tally):
         return Mixed(self.order, visible, self.unit, self.length, tokens, np.maximum(kept, 0.0))
 
 
-def finite(losses: Tensor) -> None:
+def finite(losses: Tensor | NDArray[np.float64]) -> None:
     """Refuse losses that nothing can be computed from."""
-    if bool(torch.isnan(losses).any()):
+    given = torch.as_tensor(losses)
+    if bool(torch.isnan(given).any()):
         raise check.InputError("", NOT_NUMBERS)
-    if bool(torch.isinf(losses).any()):
+    if bool(torch.isinf(given).any()):
         raise check.InputError("", "The model excludes a token of the texts, whose loss is infinite")
 
 

@@ -124,7 +124,9 @@ def calibrate(
         left = "has what was finished, and the same command goes on" if begun.place.exists() else "was not written"
         raise click.Abort(f"Stopped: '{begun.place}' {left}.") from None
     if begun.place != output:
-        begun.place.replace(output)
+        with locked(output, "output", "written", wait=True):
+            found.save(output)  # where a link leads, and complete whatever another process did to the part
+        begun.place.unlink(missing_ok=True)
     seconds = time.perf_counter() - started
     record: dict[str, Any] = {
         "model": source.name,

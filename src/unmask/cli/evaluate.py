@@ -183,6 +183,7 @@ def _measure(
     kept: Unfinished | None,
 ) -> "Comparison":
     """What the schedules cost, with a bar for each; where rows are kept, one schedule after the other."""
+    from unmask.calibration.shards import finite
     from unmask.evaluate.comparison import POINTS, Comparison, compare
 
     count, length = len(tokens), int(tokens.counts.max())
@@ -194,7 +195,7 @@ def _measure(
             tasks[number] = bar.add_task(name, total=count * (row.steps or length))
 
         def measured(some: list[NamedSchedule], first: int = 0) -> Comparison:
-            return compare(
+            found = compare(
                 model.predictor,
                 [row.schedule for row in some],
                 tokens,
@@ -204,6 +205,8 @@ def _measure(
                 engine=engine,
                 progress=lambda number, done: bar.advance(tasks[number if number < 0 else number + first], done),
             )
+            finite(found.nll)
+            return found
 
         if kept is None:
             return measured(schedules)

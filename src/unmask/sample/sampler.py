@@ -93,7 +93,9 @@ class Sampler:
             _check_replayed(self.draw.tokens, tokens, hidden, self.predictor.vocab)
         seeds = seeds_of(rng, tokens.shape[0])
         sources = [np.random.default_rng(seed) for seed in seeds]
-        lengths = own_lengths(tokens, self.predictor.pad)
+        blanked = tokens.masked_fill(hidden, self.predictor.mask)
+        # Not before: what stands at a masked position, such as the answer to replay, may have the id of padding.
+        lengths = own_lengths(blanked, self.predictor.pad)
         # The uniform numbers come first, so that they are the same under every schedule.
         uniform = np.zeros(tokens.shape)
         for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
@@ -101,7 +103,7 @@ class Sampler:
         plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device, lengths)
         padding = torch.arange(tokens.shape[1]) >= torch.as_tensor(lengths)[:, None]
         return State(
-            tokens=tokens.masked_fill(hidden, self.predictor.mask),
+            tokens=blanked,
             masked=hidden,
             uniform=torch.as_tensor(uniform).to(tokens.device),
             plan=plan,

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask.information.curve import Curve
 from unmask.size.base import Planned
-from unmask.size.optimal import best_paths, table_paths
+from unmask.size.optimal import Paths, best_paths, table_paths
 
 
 @final
@@ -141,7 +141,7 @@ class StretchedTable(Planned):
 
     def fitted(self, count: int) -> "StretchedTable":
         count = check.integer("count", count, least=1)
-        most = np.unique(self._nodes(count)).size - 1
+        most = _different(self._nodes(count)).size - 1
         return self if self.steps <= most else replace(self, steps=most)
 
     def _nodes(self, count: int) -> NDArray[np.int64]:
@@ -150,11 +150,29 @@ class StretchedTable(Planned):
     def sizes(self, length: int) -> NDArray[np.int64]:
         steps, length = check.steps_and_length(self.steps, length)
         nodes = self._nodes(length)
-        cuts = _best_cuts(nodes, self._at(length), steps)
-        if cuts is None:
-            most = np.unique(nodes).size - 1
-            raise check.InputError("steps", f"be at most {most} for {length} tokens", found=f"{steps}")
-        return np.diff(cuts)
+        different = _different(nodes)
+        if steps > different.size - 1:
+            raise check.InputError("steps", f"be at most {different.size - 1} for {length} tokens", found=f"{steps}")
+        return np.diff(nodes[different[self._paths(length, steps).cuts(steps)]])
+
+    def places(self, length: int) -> list[NDArray[np.int64]]:
+        """Which places the best sizes for so many tokens cut at, with 1, 2, … steps: all that there are, at once.
+
+        Example:
+            >>> rates = [[[1.0, 1.0, 1.0], [0, 0.5, 0.9], [0, 0, 0.2]]]
+            >>> [cuts.tolist() for cuts in StretchedTable(1, 6, [0, 2, 4], [6], rates).places(6)]
+            [[0, 3], [0, 2, 3], [0, 1, 2, 3]]
+        """
+        length = check.integer("length", length, least=1, most=check.LONGEST)
+        different = _different(self._nodes(length))
+        paths = self._paths(length, different.size - 1)
+        return [different[paths.cuts(steps)] for steps in range(1, different.size)]
+
+    def _paths(self, length: int, steps: int) -> Paths:
+        nodes = self._nodes(length)
+        different = _different(nodes)
+        reach = table_reach(nodes, self._at(length))[different[:-1]][:, different[1:] - 1]
+        return table_paths(reach, steps)
 
     def _at(self, length: int) -> NDArray[np.float64]:
         """The rates for so many tokens."""
@@ -191,14 +209,9 @@ def nodes_at(
     return np.append(tooth * (count // teeth) + np.minimum(tooth, count % teeth), count)
 
 
-def _best_cuts(nodes: NDArray[np.int64], rates: NDArray[np.float64], steps: int) -> NDArray[np.int64] | None:
-    """The cuts of the best path of so many steps; None if there are not so many different places."""
-    different = np.append(np.flatnonzero(np.diff(nodes)), nodes.size - 1)  # of places that fall together, the last
-    kept = nodes[different]
-    if steps > kept.size - 1:
-        return None
-    reach = table_reach(nodes, rates)[different[:-1]][:, different[1:] - 1]
-    return kept[table_paths(reach, steps).cuts(steps)]
+def _different(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which places are different ones; of those that fall together, the last."""
+    return np.append(np.flatnonzero(np.diff(nodes)), nodes.size - 1)
 
 
 def table_reach(nodes: NDArray[np.int64], rates: NDArray[np.float64]) -> NDArray[np.float64]:

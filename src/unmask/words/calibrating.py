@@ -97,6 +97,9 @@ def begin(
     missing = (wanted.keys() - found.losses.keys()) | (schedules.keys() - found.rules.keys())
     if texts.count == found.texts or (texts.count is None and (missing or str(texts.data) == "-")):
         return Begun(taken, wanted, schedules, found, output)
+    if str(texts.data) == "-":
+        detail, remedy = "since standard input can be read once", "Put the rows into a file to go on with more of them."
+        raise check.InputError("texts", f"be {found.texts}", found=f"{texts.count}", detail=detail, remedy=remedy)
     more = texts.collected(model, seed, 2 * found.texts)
     if len(more) == len(taken):  # there are no others
         return Begun(taken, wanted, schedules, found, output)

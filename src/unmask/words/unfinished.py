@@ -1,8 +1,9 @@
 """Rows that are finished of a file that is not: what a process that is killed does not lose.
 
 Beside the file that is to be written stands another one, `.NAME.part`. Its first line says what is being done: of which
-model, data, schedule and seed. Every other line is a finished row, written as soon as it is known. The same command
-goes on from there, after any end; another one is refused. A line that broke off counts for nothing.
+model, data, schedule and seed, by which version of this library. Every other line is a finished row, written as soon as
+it is known. The same command goes on from there, after any end; another one is refused. A line that broke off counts
+for nothing, and a file without a row is nobody's.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast, final
 
+from unmask import __version__
 from unmask import _check as check
 from unmask._atomic import locked
 
@@ -68,11 +70,16 @@ def unfinished(output: Path, task: Mapping[str, Any]) -> Generator[Unfinished]:
         else:
             stack.enter_context(locked(output, "output", "written"))
         part = target.with_name(f".{target.name}.part")
-        mine = json.loads(json.dumps(task))
+        mine = json.loads(json.dumps({**task, "version": __version__}))
         done = _finished(part, mine)
         if done is None:
             part.write_bytes((json.dumps(mine) + "\n").encode())
-        yield Unfinished(part, done or 0)
+        kept = Unfinished(part, done or 0)
+        try:
+            yield kept
+        finally:
+            if not kept.done:  # there is nothing to go on with
+                part.unlink(missing_ok=True)
 
 
 def _finished(part: Path, task: dict[str, Any]) -> int | None:
@@ -82,27 +89,35 @@ def _finished(part: Path, task: dict[str, Any]) -> int | None:
             head = file.readline()
             if not head.endswith(b"\n"):
                 return None  # killed before anything was done
-            _check_task(head, task, part)
             done, end = 0, file.tell()
             for line in file:
                 if not line.endswith(b"\n"):
                     break
                 done, end = done + 1, end + len(line)
+            theirs = _task_in(head)
+            if theirs and not done:
+                return None  # whatever it was to be, nothing of it is lost
+            _check_task(theirs, task, part)
             file.truncate(end)
             return done
     except FileNotFoundError:
         return None
 
 
-def _check_task(head: bytes, task: dict[str, Any], part: Path) -> None:
-    found: object = None
+def _task_in(head: bytes) -> dict[str, Any]:
+    """What the first line says is being done; nothing if it is no such line."""
     with suppress(ValueError):
-        found = json.loads(head)
-    if found == task:
+        found: object = json.loads(head)
+        if isinstance(found, dict):
+            return cast("dict[str, Any]", found)
+    return {}
+
+
+def _check_task(theirs: dict[str, Any], task: dict[str, Any], part: Path) -> None:
+    if theirs == task:
         return
-    theirs = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     differing = [name for name, value in task.items() if theirs.get(name) != value]
-    what = f"with another {differing[0]}" if theirs else "of another command"
+    what = f"with another {differing[0]}" if theirs and differing else "by another command"
     raise check.InputError(
         "output",
         "be free",
