@@ -76,25 +76,20 @@ def texts(chain, count, seed):
 class Population:
     """Everything that is measured of so many texts."""
 
-    def __init__(self, chain, count=4000, points=6, seed=1):
+    def __init__(self, chain, count=4000, points=33, seed=1):
         given = texts(chain, count, seed)
         self.count, self.predictor, self.tokens = count, ExactPredictor(chain), given.counts.numpy()
-        self.losses = self._measured(given, points, seed)
-        # With all places nothing is interpolated: this is the truth.
-        self.whole = self._measured(given, MOST, seed)
+        # As many places as `unmask calibrate` takes: of so few tokens that is all of them, and nothing is interpolated.
+        self.losses = {
+            name: measure(self.predictor, kind, given, rng=seed, points=points, batch=1000)
+            for name, kind in ORDERS.items()
+        }
         found = replays(
             self.predictor, list(RULES.values()), given, rng=torch.Generator().manual_seed(seed), batch=1000
         )
         self.rules = {
             name: (schedule, each.nll.numpy(), each.evaluations.numpy())
             for (name, schedule), each in zip(RULES.items(), found, strict=True)
-        }
-
-    def _measured(self, given, points, seed):
-        places = {name: points if name == "spread" else MOST for name in ORDERS}
-        return {
-            name: measure(self.predictor, kind, given, rng=seed, points=places[name], batch=1000)
-            for name, kind in ORDERS.items()
         }
 
     def calibration(self, chosen):
@@ -113,7 +108,7 @@ class Population:
         """What a candidate costs on all texts, in nats per token."""
         if chosen.measured:
             return float(self.rules[chosen.name][1].mean() / self.tokens.mean())
-        found = self.whole[chosen.name]
+        found = self.losses[chosen.name]
         assert isinstance(found, Mixed)
         return float(found.each(chosen.plan.size).mean() / self.tokens.mean())
 
