@@ -70,7 +70,7 @@ def test_a_model_is_measured_on_data_of_every_kind(model, kind, tmp_path):
     tokens = {"text": 256, "texts": (30 + 53 + 70) / 3, "rows": (8 + 13) / 2, "path": (8 + 13) / 2, "tensor": 32}[kind]
     assert found.tokens == pytest.approx(tokens)
     advice = unmask.advise(found, steps=3)
-    filled = unmask.generate(model, ["the ______", "a ___"], schedule=advice.plan.schedule)
+    filled = unmask.generate(model, ["the ______", "a ___"], schedule=advice.schedule)
     assert [len(text) for text in filled] == [10, 5]
     lines = str(advice).splitlines()
     assert 2 <= len(lines) <= 6
@@ -94,6 +94,8 @@ def test_the_first_of_a_seed_is_reproduced(model):
         (lambda m: unmask.generate(m, "a_", seed=-1), "Argument 'seed' must be"),
         (lambda m: unmask.generate(m, "a_", order="combs"), "must be a known name, not 'combs'. Did you mean 'comb'?"),
         (lambda m: unmask.calibrate(m, "short"), "Argument 'data' must have at least two sequences of 256 tokens, not"),
+        (lambda m: unmask.calibrate(m, __file__), "Argument 'data' must be a text, and this is the name of a file"),
+        (lambda m: unmask.calibrate(m, "Ä" * 600), "Argument 'data' must use the 27 characters"),
         (lambda m: unmask.calibrate(m, 3), "Argument 'data' must be texts or rows, not 3"),
         (lambda m: unmask.calibrate(m, [3, 4]), "Argument 'data' must be texts or rows, not 3"),
         (lambda m: unmask.calibrate(m, [{"q": "a"}]), "must have rows of prompt, answer, text and given, not 'q'"),

@@ -4,7 +4,7 @@
     unmask.generate(model, ["the ____ of the ____"], steps=8)
     found = unmask.calibrate(model, ["one text", "and another"])
     advice = unmask.advise(found, steps=4)
-    unmask.generate(model, "the ____", schedule=advice.plan.schedule)
+    unmask.generate(model, "the ____", schedule=advice.schedule)
 
 Here, as on the command line, an order and a size may be named; everything below takes objects. What these functions do
 not offer, `Sampler`, `measure` and `replay` do.
@@ -138,8 +138,12 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
     if isinstance(data, Sequences | Tensor):
         return Sequences.of(data, device=model.device)
     if isinstance(data, str):
+        if os.path.isfile(data):  # a Path would stumble over a text that is too long for a name
+            remedy = f"For the rows of that file give Path({data!r}), for its text Path({data!r}).read_text()."
+            raise check.InputError("data", "be a text", detail="and this is the name of a file", remedy=remedy)
         cut = model.cut()
-        store = Store.of(data, model.codec)
+        with check.renamed("text", "data"):
+            store = Store.of(data, model.codec)
         most = len(store) // cut.length
         if most < 2:
             wanted = f"have at least two sequences of {cut.length} tokens"

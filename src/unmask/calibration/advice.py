@@ -131,6 +131,11 @@ class Advice:
         """Whether that is a rule that was measured, and no forecast."""
         return self.candidates[0].measured
 
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule advised."""
+        return self.plan.schedule
+
     def __str__(self) -> str:
         """A few lines for people, in bits per token."""
 
@@ -149,7 +154,7 @@ class Advice:
             lines.append(f"{bits(self.even)} with {steps} in random order")
         if self.runner_up is not None:
             lines.append(f"{bits(self.runner_up[1].nll)} in the next best order, {self.runner_up[0]}")
-        return "\n".join([*lines, f"from {self.texts:,} texts; the schedule is .plan.schedule"])
+        return "\n".join([*lines, f"from {self.texts:,} texts; the schedule is .schedule"])
 
 
 def advise(calibration: Calibration, *, target: float | None = None, steps: int | None = None) -> Advice:

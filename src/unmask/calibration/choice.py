@@ -121,7 +121,7 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     if steps is not None:
         most = max(losses.most for losses in calibration.losses.values())
         steps = check.integer("steps", steps, least=1, most=most)
-        return Choice(reference, best, limit, steps, _ranked(calibration, steps, steps))
+        return Choice(reference, best, limit, steps, _ranked(calibration, steps))
     assert limit is not None
     counts = [first(values, limit) for values in (costs or costs_of(calibration)).values()]
     blind = min((count for count in counts if count is not None), default=math.inf)
@@ -132,10 +132,11 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     most = fewest * (1 + TOLERANCE)
     able = max(losses.most for losses in calibration.losses.values())
     count = int(blind if blind <= most else min(able, max(1, math.floor(most))))
-    return Choice(reference, best, limit, count, _ranked(calibration, count, fewest))
+    return Choice(reference, best, limit, count, _ranked(calibration, count, fewest if fewest < blind else 0.0))
 
 
-def _ranked(calibration: Calibration, steps: int, evaluations: float) -> list[Candidate]:
+def _ranked(calibration: Calibration, steps: int, spent: float = 0.0) -> list[Candidate]:
+    """The best blind schedules with so many steps, and the rules with as many evaluations as these, or as `spent`."""
     blind = [
         Candidate(name, plan, calibration.losses[name].evaluations(plan.size), False)
         for name, plan in calibration.best(steps)
@@ -143,7 +144,7 @@ def _ranked(calibration: Calibration, steps: int, evaluations: float) -> list[Ca
     rules = [
         Candidate(name, _as_measured(calibration, name), rule.spent, True)
         for name, rule in calibration.rules.items()
-        if rule.spent <= evaluations * (1 + TOLERANCE)
+        if rule.spent <= max(spent, *(each.evaluations for each in blind)) * (1 + TOLERANCE)
     ]
     return sorted([*blind, *rules], key=lambda each: each.plan.nll)
 

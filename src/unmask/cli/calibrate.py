@@ -236,7 +236,7 @@ def _saved(output: Path, found: Calibration) -> Calibration:
         if output.exists():
             found = found.merged(Calibration.load(output))
         found.save(output)
-    return found
+        return Calibration.load(output)  # as whoever reads it will find it: a file keeps seven digits
 
 
 def _rows(found: Calibration) -> list[dict[str, Any]]:

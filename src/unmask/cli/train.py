@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.completion import Words
-from unmask.cli.output import progress
+from unmask.cli.output import progress, terminal
 from unmask.cli.report import Report
 from unmask.words.inputs import read_text
 from unmask.words.texts import Texts
@@ -122,6 +122,8 @@ def train(
         store, short, note = Store.of(words, codec), 0, ""
     else:
         codec, store, short, note = rows_to_learn(data, column, alphabet, length)
+        if note:  # before hours of work, not after them
+            terminal(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
     # Two thirds of four times the width, as is usual for gated layers.
     hidden = max(32, width * 8 // 3 // 32 * 32)
     config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
@@ -153,11 +155,11 @@ def train(
             return None
         about |= {"recipe": asdict(recipe), "masks": masks, "steps": end.step, "tokens": len(store)}
         transformer.save(model, output / models.FILE, about=about)
-    return _report(model, end, steps, len(store), short, output, 130 if stop() else 0, note)
+    return _report(model, end, steps, len(store), short, output, 130 if stop() else 0)
 
 
 def _report(
-    model: "Transformer", end: "Progress", steps: int, tokens: int, short: int, output: Path, code: int, note: str
+    model: "Transformer", end: "Progress", steps: int, tokens: int, short: int, output: Path, code: int
 ) -> Report | None:
     from unmask.models import FILE
 
@@ -182,7 +184,7 @@ def _report(
         None if finished else "Stopped before the end. The same command continues the run.",
     ]
     following = f"unmask generate --model {shlex.quote(str(output))} --watch" if finished else ""
-    return Report(record, shown, written=[file], next=following, note=note, code=code)
+    return Report(record, shown, written=[file], next=following, code=code)
 
 
 class _Watch:

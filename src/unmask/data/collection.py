@@ -58,7 +58,8 @@ class Collected:
         """A sentence on what was left out; empty if nothing was."""
         if self.long_row is None:
             return ""
-        rows = "1 row is" if self.long == 1 else f"{self.long:,} rows are"
+        drawn = " of those drawn" if self.read > len(self.numbers) + self.long else ""
+        rows = f"1 row{drawn} is" if self.long == 1 else f"{self.long:,} rows{drawn} are"
         where = (
             f"{'it is' if self.long == 1 else 'the first is'} {self.long_row.where}, with {self.long_tokens:,} tokens"
         )

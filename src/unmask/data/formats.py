@@ -196,7 +196,7 @@ def _untyped(value: Any) -> Any:
 def _object(text: str, line: int, wanted: Wanted) -> dict[str, Any]:
     must = "hold a JSON object in each line"
     try:
-        found: Any = json.loads(text)
+        found: Any = json.loads(text.rstrip("\r\n"))  # what is missing at the end is missing in this line
     except json.JSONDecodeError as error:
         found = list[Any]() if text.lstrip().startswith("[") else None
         if found is None:

@@ -26,6 +26,7 @@ from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
 
 BUILTIN = "builtin"
 FILE = "model.safetensors"
+CHECKPOINT = "checkpoint.pt"  # of a run that is not finished (`unmask.train`)
 CALIBRATION = "calibration.json"
 
 __all__ = ["BUILTIN", "FILE", "Bare", "Model", "calibration_of", "codec_of", "described", "load"]
@@ -72,7 +73,11 @@ def load(
     path = Path(name)
     try:
         if path.is_dir() and not (path / FILE).is_file():
-            raise check.InputError("model", f"hold a {FILE}", detail=f"which the folder '{path}' does not")
+            unfinished = "It is that of a run that is not finished: give its train command again."
+            raise check.InputError(
+                "model", f"hold a {FILE}", detail=f"which the folder '{path}' does not",
+                remedy=unfinished if (path / CHECKPOINT).is_file() else "",
+            )  # fmt: skip
         if not path.exists():
             raise check.InputError(
                 "model", f"be '{BUILTIN}' or name a model file", detail=f"and '{path}' does not exist"

@@ -18,9 +18,10 @@ from unmask import _check as check
 from unmask._atomic import locked, replacing
 from unmask._memory import exhausted
 from unmask._torch import Tensor, torch
+from unmask.models import CHECKPOINT
 from unmask.models.transformer import Transformer
 
-CHECKPOINT, LOG = "checkpoint.pt", "log.csv"
+LOG = "log.csv"
 _FORMAT = "unmask-checkpoint-2"
 _COLUMNS = ("step", "loss", "rate", "seconds")  # of the log; seconds since the command was given
 

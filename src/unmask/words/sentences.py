@@ -159,7 +159,8 @@ def _kept(found: Advice, target: float) -> str:
     begin = f" The target of {target:g} bits per token above it is "
     if found.cost <= allowed or found.plan.nll > allowed:
         return f"{begin}{'kept' if found.cost <= allowed else 'missed'}, as predicted."
-    return f"{begin}kept on the texts that this was chosen on, and about missed on others."
+    more = bits(found.cost - found.limit, found.tokens)
+    return f"{begin}kept on the texts that this was chosen on; on others expect to miss it by {more:.3f}."
 
 
 def advice(found: Advice, calibration: Calibration, target: float | None) -> list[str]:
@@ -204,6 +205,8 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         if target is not None:
             needed = found.even_steps
             even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never keep the target"
+        if found.even < found.cost:
+            even += ". So far nothing shows that the sizes advised are better: calibrate with more --texts"
         result.append(even + ".")
     if calibration.missing:
         missing, all_ = len(calibration.missing), len(calibration.wanted)

@@ -22,7 +22,6 @@ from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.models.transformer import Config
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
-from unmask.train.home import CHECKPOINT
 from unmask.train.memory import fitting
 from unmask.words.mistakes import MISTAKES
 
@@ -138,7 +137,7 @@ def new_folder(folder: Path) -> Iterator[None]:
     try:
         yield
     except (check.InputError, *MISTAKES):
-        if fresh and folder.is_dir() and not (folder / CHECKPOINT).exists():
+        if fresh and folder.is_dir() and not (folder / models.CHECKPOINT).exists():
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
@@ -164,7 +163,7 @@ def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
     with locked(path, "output", "claimed", wait=True):
         if path.exists():
             _compare(path, about)
-        elif (folder / models.FILE).exists() or (folder / CHECKPOINT).exists():
+        elif (folder / models.FILE).exists() or (folder / models.CHECKPOINT).exists():
             raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
         else:
             with replacing(path) as temporary:
