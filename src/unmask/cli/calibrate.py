@@ -39,7 +39,7 @@ _TABLE = (8, 16, 32, 64)
 
 @options.command
 @options.model
-@options.texts(usual="8 windows or 32 rows at first, twice as many when run again")
+@options.texts(usual="6 windows or 32 rows at first, twice as many when run again")
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
@@ -72,7 +72,7 @@ def calibrate(
     A comb is measured wherever a tooth begins, other orders at --points places. 'left-to-right' is measured everywhere,
     which takes one evaluation per token and adds its one-by-one likelihood to what `unmask advise` compares with.
 
-    The first answer comes from 8 windows of a text, or 32 rows of data: some 20 seconds for the built-in model. The
+    The first answer comes from 6 windows of a text, or 32 rows of data: some 20 seconds for the built-in model. The
     same command again takes twice as many, and so on; or say --texts. The file is written after every order, and a
     command that was stopped goes on where it was when it is given again.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unmask.data import Collected
     from unmask.models import Model
 
-_WINDOWS, _ROWS = 8, 32  # texts of a first answer, which takes the built-in model about 20 seconds
+_WINDOWS, _ROWS = 6, 32  # texts of a first answer, which takes the built-in model about 20 seconds
 
 
 @final
