@@ -38,6 +38,30 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
+def test_quoted_costs_cover_the_true_ones_as_is_said():
+    with (FOLDER.parent / "benchmarks" / "results" / "quotes.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert {(r["law"], r["rows"]) for r in found} == {
+        (law, count) for law in ("chain", "code", "mixture") for count in ("16", "64", "256")
+    }
+    assert all(r["repetitions"] == "300" for r in found)
+    assert max(abs(float(r["mean_error"])) for r in found) < 0.1
+    short = [r for r in found if float(r["inside"]) < 0.93]
+    assert [(r["law"], r["rows"], r["asked"]) for r in short] == [("code", "16", "steps 4")]
+    rest = sorted(float(r["inside"]) for r in found if r not in short)
+    page = " ".join((FOLDER.parent / "docs" / "models.md").read_text(encoding="utf-8").split())
+    assert f"in {np.floor(100 * rest[0]):.0f} to {100 * rest[-1]:.0f} % of them" in page
+    assert f"One case of eighteen falls short, with {100 * float(short[0]['inside']):.0f} %" in page
+    assert len(found) == 18
+
+
+def test_schedules_from_rows_of_many_lengths_cost_what_is_said():
+    worst = max(float(r["ratio"]) for r in rows("lengths.csv"))
+    assert worst <= 1.02
+    page = " ".join((FOLDER.parent / "docs" / "models.md").read_text(encoding="utf-8").split())
+    assert f"costs at most {100 * (worst - 1):.1f} % more" in page
+
+
 def test_the_stored_table_of_reactions_shows_what_is_said_of_it():
     found = {(r["order"], r["size"], r["steps"]): r for r in rows("reactions.csv")}
     bits = {key: float(r["bits_per_token"]) for key, r in found.items()}
