@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from deadly import arm
 from unmask.models import transformer as nn
 from unmask.models.text import Alphabet, Store
 from unmask.train import Recipe, loop, train
@@ -23,6 +24,10 @@ from unmask.train.update import Learner
 CONFIG = nn.Config(vocab=3, length=12, width=16, layers=1, readers=1, heads=2, hidden=16, reader_hidden=16)
 RECIPE = Recipe(steps=30, batch=4, rate=3e-3, muon=5e-3, warmup=5)
 EVERY = 7
+DEADLY = (
+    (Learner, "learn"), (Home, "log"), (Home, "checkpoint"), (torch, "save"), (os, "fsync"), (os, "rename"),
+    (os, "replace"),
+)  # fmt: skip
 
 
 def attempt(folder: Path, rng: random.Random | None) -> int:
@@ -31,33 +36,8 @@ def attempt(folder: Path, rng: random.Random | None) -> int:
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    calls = 0
-
-    def deadly(function):
-        def called(*values, **options):
-            nonlocal calls
-            calls += 1
-            mine = calls
-            if mine == fatal and before:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = function(*values, **options)
-            if mine == fatal:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        return called
-
     loop._KEPT = 0.02
-    for place, name in (
-        (Learner, "learn"),
-        (Home, "log"),
-        (Home, "checkpoint"),
-        (torch, "save"),
-        (os, "fsync"),
-        (os, "rename"),
-        (os, "replace"),
-    ):
-        setattr(place, name, deadly(getattr(place, name)))
+    arm(DEADLY, fatal, before)
     try:
         model, _ = train(CONFIG, Store.of("ab ba " * 500, Alphabet("ab ")), RECIPE, folder=folder, every=EVERY)
         torch.save(model.state_dict(), folder / "result.pt")

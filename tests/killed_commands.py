@@ -14,6 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
+from deadly import arm
 from unmask.calibration import Calibration, series
 from unmask.cli import main as unmask
 from unmask.evaluate import comparison
@@ -33,28 +34,11 @@ def attempt(line: list[str], fatal: int | None = None, before: bool = False) -> 
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    calls = 0
-
-    def deadly(function):
-        def called(*values, **options):
-            nonlocal calls
-            calls += 1
-            mine = calls
-            if mine == fatal and before:
-                os.kill(os.getpid(), signal.SIGKILL)
-            result = function(*values, **options)
-            if mine == fatal:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        return called
-
     import torch
 
     torch.set_num_threads(1)
     answers._CHUNK = 2
-    for place, name in DEADLY:
-        setattr(place, name, deadly(getattr(place, name)))
+    arm(DEADLY, fatal, before)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     try:
         unmask(line, prog_name="unmask")

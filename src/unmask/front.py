@@ -28,9 +28,8 @@ from unmask.order import BlindOrder
 from unmask.sample import Sampler, Seeds, draw_for, seeds_of
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
-from unmask.words.schedules import build, fits, measurable
+from unmask.words.schedules import USUAL_ORDERS, build, fits, measurable
 
-ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 _TEXTS = 32
 
 Data = Sequences | Tensor | str | os.PathLike[str] | Sequence[str] | Sequence[Mapping[str, Any]]
@@ -106,7 +105,7 @@ def calibrate(
     model: models.Model | str,
     data: Data,
     *,
-    orders: Sequence[str] = ORDERS,
+    orders: Sequence[str] = USUAL_ORDERS,
     texts: int = _TEXTS,
     points: int = POINTS,
     seed: int = 0,

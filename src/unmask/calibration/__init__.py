@@ -7,6 +7,7 @@
     mixed          the same on texts that differ in that
     groups         how texts differ, for the standard error of any cost
     saved          what was measured, in a file
+    numbers        numbers within a file
     calibration    the losses of several orders in a file, and the schedules they imply
     advice         how many steps to take, in which order, with which sizes
 

@@ -6,8 +6,6 @@ and what it cost and spent on each of them is kept. The texts are those on which
 difference between a rule and a forecast is therefore paired.
 """
 
-import base64
-import binascii
 import math
 from dataclasses import dataclass, field
 from typing import Any, cast, final
@@ -17,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask.calibration.groups import Deviations, Fold, Groups
+from unmask.calibration.numbers import LARGEST, numbers_of, text_of
 from unmask.schedule import Schedule
 
 _KEPT = 4096  # a multiple of the number of groups of an order, so that these are made of whole groups of a rule
 _COLUMNS = ("nll", "evaluations", "tokens")
-_LARGEST = 1e30  # nats: float32 has room for it
 
 
 @final
@@ -66,7 +64,7 @@ class MeasuredRule:
         for name, each in zip(given, columns, strict=True):
             if each.ndim != 1 or texts < 2 or each.size != texts:
                 raise check.InputError(name, "hold a number for each text, of at least 2 texts")
-            if not np.all((each >= 0) & (each <= _LARGEST)):
+            if not np.all((each >= 0) & (each <= LARGEST)):
                 raise check.InputError(name, "hold finite numbers, none of them negative")
         _check_tokens(columns[-1])
         each = Groups(texts, np.empty((texts, 0), dtype=np.float32))
@@ -110,9 +108,9 @@ class MeasuredRule:
         """A dictionary of plain values."""
         return {
             "schedule": self.schedule.to_json(),
-            "nll": _text_of(self.nll),
-            "evaluations": _text_of(self.evaluations),
-            "tokens": _text_of(self.tokens),
+            "nll": text_of(self.nll),
+            "evaluations": text_of(self.evaluations),
+            "tokens": text_of(self.tokens),
         }
 
     @classmethod
@@ -126,7 +124,7 @@ class MeasuredRule:
         if not {"schedule", *_COLUMNS} <= given.keys():
             raise check.InputError("rules", f"be objects with schedule, {', '.join(_COLUMNS[:-1])} and {_COLUMNS[-1]}")
         check.integer("texts", texts, least=2)
-        columns = [_numbers_of(key, given[key], min(texts, _KEPT)) for key in _COLUMNS]
+        columns = [numbers_of(key, given[key], min(texts, _KEPT)) for key in _COLUMNS]
         _check_tokens(columns[-1])
         return cls(Schedule.from_json(given["schedule"]), texts, *columns)
 
@@ -134,20 +132,3 @@ class MeasuredRule:
 def _check_tokens(tokens: NDArray[Any]) -> None:
     if not np.all(tokens >= 1):  # costs are divided by them
         raise check.InputError("tokens", "be at least 1 to fill in each text", found=f"{tokens.min():g}")
-
-
-def _text_of(values: NDArray[np.float32]) -> str:
-    return base64.b64encode(values.astype("<f4").tobytes()).decode()
-
-
-def _numbers_of(key: str, text: object, count: int) -> NDArray[np.float32]:
-    try:
-        raw = base64.b64decode(cast(str, text), validate=True)
-    except (TypeError, ValueError, binascii.Error):
-        raise check.InputError(key, "be numbers in base64") from None
-    if len(raw) != 4 * count:
-        raise check.InputError(key, f"have {4 * count} bytes", found=f"{len(raw)}")
-    values = np.frombuffer(raw, dtype="<f4").astype(np.float32)
-    if not np.all((values >= 0) & (values <= _LARGEST)):
-        raise check.InputError(key, "hold finite numbers, none of them negative")
-    return values

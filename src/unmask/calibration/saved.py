@@ -1,7 +1,5 @@
 """What was measured of an order, as plain values of a file and back. Files come from strangers, and are checked."""
 
-import base64
-import binascii
 from typing import Any, cast
 
 import numpy as np
@@ -11,11 +9,10 @@ from unmask import _check as check
 from unmask.calibration.groups import Groups
 from unmask.calibration.losses import Losses
 from unmask.calibration.mixed import Mixed
+from unmask.calibration.numbers import numbers_of, text_of
 from unmask.calibration.onelength import OneLength, kind_of, losses_of
 from unmask.order import BlindOrder, Random
 from unmask.schedule import SAVED_ORDERS, decode, encode
-
-_LARGEST = 1e30  # nats of a cell: float32 has room for it
 
 
 def encoded(losses: Losses) -> dict[str, Any]:
@@ -23,7 +20,7 @@ def encoded(losses: Losses) -> dict[str, Any]:
     common = {"order": encode(losses.order, SAVED_ORDERS), "visible": losses.visible.tolist()}
     if isinstance(losses, Mixed):
         values = losses.cells.sum(axis=2) if isinstance(losses.order, Random) else losses.cells[:, *_above(losses)]
-        return {**common, "unit": losses.unit, "tokens": losses.tokens.tolist(), "values": _text_of(values)}
+        return {**common, "unit": losses.unit, "tokens": losses.tokens.tolist(), "values": text_of(values)}
     assert isinstance(losses, OneLength)
     groups = {} if losses.groups is None else {"groups": losses.groups.to_json()}
     return {
@@ -88,7 +85,7 @@ def _mixed(
         raise check.InputError("tokens", f"be {texts} integers from 1 to {length}, the largest of them {length}")
     places = visible.size
     width = places if isinstance(order, Random) else places * (places + 1) // 2
-    values = _numbers_of(data["values"], texts, width)
+    values = numbers_of("values", data["values"], texts * width).reshape(texts, width)
     blank = Mixed(
         order, visible, unit, length, tokens.astype(np.int64), np.zeros((texts, places, places), dtype=np.float32)
     )
@@ -115,20 +112,3 @@ def spread_evenly(totals: NDArray[Any], widths: NDArray[np.int64]) -> NDArray[np
 
 def _above(losses: Mixed) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.triu_indices(losses.visible.size)
-
-
-def _text_of(values: NDArray[Any]) -> str:
-    return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode()
-
-
-def _numbers_of(text: object, texts: int, width: int) -> NDArray[np.float32]:
-    try:
-        raw = base64.b64decode(cast(str, text), validate=True)
-    except (TypeError, ValueError, binascii.Error):
-        raise check.InputError("values", "be numbers in base64") from None
-    if len(raw) != 4 * texts * width:
-        raise check.InputError("values", f"have {4 * texts * width} bytes", found=f"{len(raw)}")
-    values = np.frombuffer(raw, dtype="<f4").reshape(texts, width)
-    if not np.all((values >= 0) & (values <= _LARGEST)):
-        raise check.InputError("values", "hold finite numbers, none of them negative")
-    return values

@@ -20,6 +20,7 @@ from unmask.words.calibrating import wanted_orders
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
+from unmask.words.schedules import USUAL_ORDERS
 from unmask.words.texts import Texts
 
 
@@ -153,7 +154,7 @@ def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Ca
     model = source.load_for(length, whole=texts.data is not None)
     taken = texts.collected(model, seed)
     tokens = taken.sequences
-    wanted = wanted_orders(measuring.ORDERS, int(tokens.counts.max()))
+    wanted = wanted_orders(USUAL_ORDERS, int(tokens.counts.max()))
     from unmask.calibration.series import blank
 
     with check.blamed("model", "be usable", source.name, parts=False):

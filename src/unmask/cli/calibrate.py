@@ -24,7 +24,7 @@ from unmask.words.calibrating import begin
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
 from unmask.words.rules import RULE_WORDS, check_rule
-from unmask.words.schedules import measurable
+from unmask.words.schedules import USUAL_ORDERS, measurable
 from unmask.words.sentences import abbreviated, bits, number
 from unmask.words.texts import Texts, about
 from unmask.words.workers import Workers, working
@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
     from unmask.sequences import Sequences
 
-ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")
 _TABLE = (8, 16, 32, 64)
 
 
@@ -42,8 +41,8 @@ _TABLE = (8, 16, 32, 64)
 @options.texts(usual="6 windows or 32 rows at first, twice as many when run again")
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
 @click.option(
-    "--orders", type=options.Listed(options.Named("order", (*ORDERS, "left-to-right"), measurable)),
-    default=",".join(ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
+    "--orders", type=options.Listed(options.Named("order", (*USUAL_ORDERS, "left-to-right"), measurable)),
+    default=",".join(USUAL_ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
 )  # fmt: skip
 @click.option(
     "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",

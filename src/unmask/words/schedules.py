@@ -29,6 +29,7 @@ ORDER_WORDS = tuple(name for name, entry in ORDERS.items() if entry.alone)
 MEASURABLE = tuple(
     name for name in ORDER_WORDS if issubclass(ORDERS[name].kind, order.BlindOrder) and not ORDERS[name].numbered
 )
+USUAL_ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")  # measured where nobody says which
 NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if entry.numbered)})-([0-9]{{1,18}})")
 _NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
 # What the shell and the page propose: a number is only an example.
