@@ -20,7 +20,7 @@ from unmask.words.inputs import read_text
 from unmask.words.texts import Texts
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
-    from unmask.models.transformer import Transformer
+    from unmask.models.shape import Network
     from unmask.train import Progress
 
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
@@ -99,7 +99,7 @@ def train(
     words = "" if text is None else read_text(text)
 
     from unmask import models
-    from unmask.models import transformer
+    from unmask.models import shape, transformer, weights
     from unmask.models.text import Store
     from unmask.train import Recipe
     from unmask.train import train as fit
@@ -115,7 +115,7 @@ def train(
         rows_to_learn,
     )
 
-    check.integer("layers", layers, least=2, most=transformer.DEEPEST)  # one that mixes positions, one that reads
+    check.integer("layers", layers, least=2, most=shape.DEEPEST)  # one that mixes positions, one that reads
     recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
     if data is None:
         codec = alphabet_named(alphabet, words)
@@ -142,7 +142,7 @@ def train(
                 config,
                 store,
                 recipe,
-                masks=masks_named(masks, length),
+                lessons=masks_named(masks, length),
                 folder=output,
                 device=place,
                 every=max(1, min(100, steps // 200)),
@@ -154,12 +154,12 @@ def train(
         if rank:
             return None
         about |= {"recipe": asdict(recipe), "masks": masks, "steps": end.step, "tokens": len(store)}
-        transformer.save(model, output / models.FILE, about=about)
+        weights.save(model, output / models.FILE, about=about)
     return _report(model, end, steps, len(store), short, output, 130 if stop() else 0)
 
 
 def _report(
-    model: "Transformer", end: "Progress", steps: int, tokens: int, short: int, output: Path, code: int
+    model: "Network", end: "Progress", steps: int, tokens: int, short: int, output: Path, code: int
 ) -> Report | None:
     from unmask.models import FILE
 

@@ -18,8 +18,7 @@ from unmask import _check as check
 from unmask._files import unreadable
 from unmask._torch import torch
 from unmask.calibration import Calibration
-from unmask.models import hf, python
-from unmask.models import transformer as nn
+from unmask.models import hf, python, weights
 from unmask.models.base import Model
 from unmask.models.python import Bare
 from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
@@ -42,7 +41,7 @@ def load(
     """Load a model.
 
     Arguments:
-        name: "builtin", a file saved by `models.transformer.save`, a folder that holds one as `model.safetensors`,
+        name: "builtin", a file saved by `models.weights.save`, a folder that holds one as `model.safetensors`,
             "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a function of Python that
             makes a model, "py:FILE.py:FUNCTION", whose code then runs (see `unmask.models.python`).
         device: Where to put it.
@@ -98,7 +97,7 @@ def calibration_of(model: Model) -> Calibration | None:
 
 def _read(name: str, path: Path, device: str | torch.device) -> Model:
     with check.renamed("path", "model"):
-        module, about = nn.load(path)
+        module, about = weights.load(path)
     codec = codec_of(about, module.config.vocab)
     module = module.to(device)
     return Model(name, module, module.predictor(), codec, module.config.length, about)

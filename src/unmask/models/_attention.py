@@ -58,17 +58,17 @@ def angles(length: int, width: int) -> tuple[Tensor, Tensor]:
     return torch.cos(angle), torch.sin(angle)
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, present: Tensor | None = None) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None) -> Tensor:
     """Attention over `(batch, length, heads, …)`, heads joined again.
 
     Arguments:
         query: What asks.
         key: What is compared with it.
         value: What is read.
-        present: Booleans `(batch, length)` of the keys: those that are seen. All are by default.
+        seen: Which keys a query sees, as booleans or as numbers to add, of a shape that fits `(batch, heads, queries,
+            keys)`. All are by default.
     """
     query, key, value = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-    seen = None if present is None else present[:, None, None]
     mixed = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
     return mixed.transpose(1, 2).flatten(2)
 

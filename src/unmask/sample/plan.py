@@ -71,14 +71,21 @@ def plan_for(
         device: Where the plan will be used.
         lengths: Tokens of each sequence, its padding left out.
     """
-    draws = _Draws(schedule.size)
-    agenda = [
-        _agenda(schedule, draws, row[:length], source)
-        for row, source, length in zip(masked, sources, lengths, strict=True)
-    ]
+    agenda = agenda_of(schedule, masked, sources, lengths)
     if schedule.blind:
         return BlindPlan.of(agenda, masked.shape, device)
     return ReactivePlan.of(schedule, agenda, masked.shape, device)
+
+
+def agenda_of(
+    schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], lengths: NDArray[np.int64]
+) -> "list[list[Stretch]]":
+    """The blocks of each sequence one after the other, all that can be known before the model runs."""
+    draws = _Draws(schedule.size)
+    return [
+        _agenda(schedule, draws, row[:length], source)
+        for row, source, length in zip(masked, sources, lengths, strict=True)
+    ]
 
 
 @final

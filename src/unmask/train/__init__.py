@@ -4,13 +4,24 @@
     update    one update, and the same recorded once and replayed
     home      the folder of a run: checkpoint, log, lock
     memory    what a run needs of it, at the least
-    masks     where the masked sets come from: uniform, or those that a schedule visits
+    masks     what an update learns from: masked sets, uniform or those that a schedule visits, or every step of it
 
 A run can be stopped at any time and goes on where it was.
 """
 
 from unmask.train.home import Progress
 from unmask.train.loop import Recipe, rate_share, train
-from unmask.train.masks import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.train.masks import EveryStep, Lessons, Masks, MixedMasks, ScheduleMasks, UniformMasks
 
-__all__ = ["Masks", "MixedMasks", "Progress", "Recipe", "ScheduleMasks", "UniformMasks", "rate_share", "train"]
+__all__ = [
+    "EveryStep",
+    "Lessons",
+    "Masks",
+    "MixedMasks",
+    "Progress",
+    "Recipe",
+    "ScheduleMasks",
+    "UniformMasks",
+    "rate_share",
+    "train",
+]

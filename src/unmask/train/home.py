@@ -19,7 +19,7 @@ from unmask._atomic import locked, replacing
 from unmask._memory import exhausted
 from unmask._torch import Tensor, torch
 from unmask.models import CHECKPOINT
-from unmask.models.transformer import Transformer
+from unmask.models.shape import Network
 
 LOG = "log.csv"
 _FORMAT = "unmask-checkpoint-2"
@@ -56,8 +56,8 @@ class Snapshot:
         total: The sum of losses since the last line of the log, a scalar.
     """
 
-    model: Transformer
-    average: Transformer
+    model: Network
+    average: Network
     optimisers: Sequence[torch.optim.Optimizer]
     total: Tensor
 

@@ -1,10 +1,12 @@
 """Training: the masked-diffusion objective of the paper, and a loop that can be killed at any moment.
 
-A step masks a random set of each sequence and predicts it; the loss of a sequence with masked set `M` is
+An update of a network that looks both ways masks a random set of each sequence and predicts it; the loss of a sequence
+with masked set `M` is
 
     (1/L) · L/|M| · Σ_{i∈M} −log p̂_i(x_i | x_{not M}),
 
-whose mean is the paper's objective per token. Where the sets come from is a matter of `unmask.train.masks`.
+whose mean is the paper's objective per token. A network that is causal in a schedule predicts every token from those of
+earlier steps at once, which is the same mean with the step taken exactly (`unmask.train.masks`).
 
 Everything random in step `t` comes from `(seed, t, rank)`, so a run that resumes from a checkpoint repeats, bit for
 bit on a CPU, what an uninterrupted one does: weights, optimisers, and the lines of its log (`unmask.train.home`).
@@ -25,10 +27,12 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
+from unmask.models.causal import CausalConfig
+from unmask.models.shape import Network, Shape
 from unmask.models.text import Store
-from unmask.models.transformer import LARGEST, Config, Transformer
+from unmask.models.weights import LARGEST
 from unmask.train.home import Home, Progress, Snapshot
-from unmask.train.masks import Masks, UniformMasks
+from unmask.train.masks import EveryStep, Lessons, Masks, UniformMasks
 from unmask.train.memory import check_fit
 from unmask.train.muon import Muon
 from unmask.train.update import Batch, Learner, Plain, Recorded
@@ -81,12 +85,12 @@ class Recipe:
 
 
 def train(
-    config: Config,
+    config: Shape,
     store: Store,
     recipe: Recipe,
     *,
-    masks: Masks | None = None,
-    weights: Transformer | None = None,
+    lessons: Lessons | None = None,
+    weights: Network | None = None,
     folder: str | os.PathLike[str] | None = None,
     device: str | torch.device = "cpu",
     every: int = 500,
@@ -94,14 +98,15 @@ def train(
     stop: Callable[[], bool] | None = None,
     compile_model: bool = False,
     watch: Callable[[Progress], None] = lambda progress: None,
-) -> tuple[Transformer, Progress]:
-    """Train a transformer; resume if `folder` holds a checkpoint of the same run.
+) -> tuple[Network, Progress]:
+    """Train a network; resume if `folder` holds a checkpoint of the same run.
 
     Arguments:
         config: Shape of the model.
         store: Training text.
         recipe: How to train.
-        masks: Where masked sets come from; uniform levels by default.
+        lessons: What is predicted from what: masks for a network that looks both ways, uniform ones by default; and
+            every step of a schedule for one that is causal in it.
         weights: A model of the same shape to begin from; fresh weights by default.
         folder: Where to keep `checkpoint.pt` and `log.csv`; nothing is kept without it.
         device: Where to run. Under `torchrun` each process takes its share of the batch (DDP).
@@ -118,7 +123,7 @@ def train(
         InputError: if the run cannot fit into memory, another process trains in the folder, or it holds another run;
             or if the loss is not a number: the last checkpoint is kept.
     """
-    masks = masks or UniformMasks()
+    lessons = _fitting(config, lessons)
     check.integer("every", every, least=1)
     world, rank = _world()
     if recipe.batch % world:
@@ -127,7 +132,7 @@ def train(
     if weights is not None and weights.config != config:
         raise check.InputError("weights", f"have the shape {config}", found=f"{weights.config}")
     check_fit(config, recipe.batch, muon=recipe.muon is not None, device=device, processes=world)
-    identity = {"config": asdict(config), "recipe": asdict(recipe), "masks": repr(masks)}
+    identity = {"config": [type(config).__name__, asdict(config)], "recipe": asdict(recipe), "lessons": repr(lessons)}
     home = Home(None if folder is None else Path(folder), identity, rank)
     with home.held():
         state = _fresh(config, recipe, weights, device)
@@ -141,7 +146,7 @@ def train(
         def made(step: int) -> Batch:
             rng = np.random.default_rng([recipe.seed, step, rank])
             tokens = store.random_windows(config.length, recipe.batch // world, rng=rng)
-            return Batch.of(tokens, masks.draw(recipe.batch // world, config.length, rng=rng), config.vocab)
+            return lessons.batch(tokens, config.vocab, rng=rng)
 
         began = seen = kept = time.monotonic()
         progress = Progress(start, math.nan, 0.0, 0.0)
@@ -183,17 +188,27 @@ def train(
         return state.average.eval(), progress
 
 
-def _fresh(config: Config, recipe: Recipe, weights: Transformer | None, device: torch.device) -> Snapshot:
+def _fitting(config: Shape, lessons: Lessons | None) -> Lessons:
+    """The lessons of a run, if a network of this shape can be taught them."""
+    if not isinstance(config, CausalConfig):
+        lessons = lessons or UniformMasks()
+        return check.instance("lessons", lessons, Masks, "be masks: this network looks both ways")
+    if not isinstance(lessons, EveryStep):
+        raise check.InputError("lessons", "be every step of a schedule: this network is causal in it")
+    return lessons
+
+
+def _fresh(config: Shape, recipe: Recipe, weights: Network | None, device: torch.device) -> Snapshot:
     """What a run begins with."""
     with torch.random.fork_rng(devices=[]):  # the caller's own generator is left as it was
         torch.default_generator.manual_seed(recipe.seed)
-        model = Transformer(config).to(device)
+        model = config.network().to(device)
     if weights is not None:
         model.load_state_dict(weights.state_dict())
     return Snapshot(model, copy.deepcopy(model), _optimisers(model, recipe), torch.zeros((), device=device))
 
 
-def _runner(model: Transformer, world: int, compiled: bool) -> Any:
+def _runner(model: Network, world: int, compiled: bool) -> Any:
     """The model, or what runs it: compiled, or one of several processes."""
     runner: Any = model
     if world > 1:
@@ -227,7 +242,7 @@ def _ahead(make: Callable[[int], T], start: int, stop: int) -> Iterator[T]:
             yield ready
 
 
-def _optimisers(model: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+def _optimisers(model: Network, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """AdamW, and Muon for the matrices inside the layers if the recipe says so; each group knows its peak rate."""
     named = list(model.named_parameters())
     inside = [p for name, p in named if p.ndim == 2 and not name.startswith(("embed", "head"))]
@@ -260,7 +275,7 @@ def _prepare(optimisers: Sequence[torch.optim.Optimizer], recorded: bool, device
 
 
 @torch.no_grad()
-def _follow(average: Transformer, model: Transformer, decay: float) -> None:
+def _follow(average: Network, model: Network, decay: float) -> None:
     mine: list[Tensor] = list(average.parameters())
     theirs: list[Tensor] = list(model.parameters())
     torch._foreach_lerp_(mine, theirs, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]

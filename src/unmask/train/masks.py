@@ -1,11 +1,18 @@
-"""Where the masked sets of training come from.
+"""What an update learns from: texts, and which of their tokens are predicted from which.
+
+A network that looks both ways learns one step of a text at a time (`Masks`); one that is causal in the schedule all of
+its steps at once (`EveryStep`).
 
 `UniformMasks` draws the number of masked tokens uniformly, stratified over the batch: the mean loss is then the
 one-by-one likelihood in random order. `ScheduleMasks` draws the sets that a schedule visits, step by step in proportion
 to its size: the objective under `S ~ π`. `MixedMasks` shares a batch among several.
+
+`EveryStep` is the same objective with the mean over the steps of a text taken exactly: a step is drawn in proportion to
+its size, and its mean loss counted, so that every token counts once.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,13 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask._torch import torch
-from unmask.sample.plan import BlindPlan, plan_for
+from unmask.sample.plan import agenda_of
 from unmask.schedule import Schedule
+from unmask.train.update import Batch
 
 
-class Masks(ABC):
+class Lessons(ABC):
+    """What an update learns from."""
+
+    @abstractmethod
+    def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
+        """A batch of these texts, token ids below `vocab` of shape `(batch, length)`."""
+
+
+class Masks(Lessons):
     """Where the masked sets of training come from."""
+
+    def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
+        return Batch.masked(tokens, self.draw(*tokens.shape, rng=rng), vocab)
 
     @abstractmethod
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -48,18 +66,10 @@ class ScheduleMasks(Masks):
     schedule: Schedule
 
     def __post_init__(self):
-        if not self.schedule.blind:
-            raise check.InputError("schedule", "not look at predictions: its masks are drawn before the model runs")
+        _check_blind(self.schedule)
 
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        everything = np.ones((batch, length), dtype=np.bool_)
-        # The plan a sampler would follow, so that every order means the same here and there.
-        lengths = np.full(batch, length)
-        plan = plan_for(self.schedule, everything, [rng] * batch, torch.device("cpu"), lengths)
-        assert isinstance(plan, BlindPlan)
-        step = np.empty(batch * length, dtype=np.int64)
-        step[plan.row] = plan.step
-        step = step.reshape(batch, length)
+        step = steps_of(self.schedule, np.ones((batch, length), dtype=np.bool_), rng)
         # The step that holds a uniformly random position is drawn in proportion to its size.
         now = np.take_along_axis(step, rng.integers(length, size=(batch, 1)), axis=1)
         return step >= now
@@ -73,8 +83,82 @@ class MixedMasks(Masks):
     parts: tuple[Masks, ...]
 
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
-        share, rest = divmod(batch, len(self.parts))
-        counts = np.full(len(self.parts), share)
-        counts[rng.permutation(len(self.parts))[:rest]] += 1
-        pairs = zip(self.parts, counts.tolist(), strict=True)
+        pairs = zip(self.parts, _shares(batch, [1] * len(self.parts), rng), strict=True)
         return np.concatenate([part.draw(count, length, rng=rng) for part, count in pairs if count])
+
+
+@final
+@dataclass(frozen=True)
+class EveryStep(Lessons):
+    """Every step of a text, under one of several blind schedules.
+
+    Arguments:
+        schedules: The schedules.
+        weights: Which share of the texts each has; equal ones by default.
+        given: Which share of the texts begins with something given, its first tokens: any number of them is as likely
+            as any other.
+    """
+
+    schedules: tuple[Schedule, ...]
+    weights: tuple[float, ...] = ()
+    given: float = 0.0
+
+    def __post_init__(self):
+        if not self.schedules:
+            raise check.InputError("schedules", "hold at least one")
+        for schedule in self.schedules:
+            _check_blind(schedule)
+        if self.weights and len(self.weights) != len(self.schedules):
+            raise check.InputError("weights", f"hold {len(self.schedules)} numbers", found=f"{len(self.weights)}")
+        for weight in self.weights:
+            check.real("weights", weight, above=0.0)
+        if check.real("given", self.given, least=0.0) > 1:
+            raise check.InputError("given", "be at most 1", found=f"{self.given:g}")
+
+    def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
+        batch, length = tokens.shape
+        begun = rng.random(batch) < self.given
+        hidden = np.arange(length) >= np.where(begun, rng.integers(length, size=batch), 0)[:, None]
+        counts = _shares(batch, self.weights or [1.0] * len(self.schedules), rng)
+        ends = np.cumsum(counts)
+        parts = [
+            steps_of(schedule, hidden[end - count : end], rng)
+            for schedule, count, end in zip(self.schedules, counts, ends.tolist(), strict=True)
+            if count
+        ]
+        return Batch.stepped(tokens, np.concatenate(parts))
+
+
+def steps_of(schedule: Schedule, hidden: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:
+    """The step of each position under a blind schedule, −1 where it is given; shape `(batch, length)`.
+
+    The plan is the one that a sampler would follow, so that every order means the same here and there.
+    """
+    batch, length = hidden.shape
+    step = np.full(hidden.shape, -1, dtype=np.int64)
+    agenda = agenda_of(schedule, hidden, [rng] * batch, np.full(batch, length))
+    for row, stretches in zip(step, agenda, strict=True):
+        sizes = np.concatenate([stretch.sizes for stretch in stretches])
+        row[np.concatenate([stretch.positions for stretch in stretches])] = np.repeat(np.arange(sizes.size), sizes)
+    return step
+
+
+def _shares(batch: int, weights: Sequence[float], rng: np.random.Generator) -> list[int]:
+    """How many texts of a batch each of several has; what cannot be shared goes to any of them."""
+    exact = batch * np.array(weights) / np.sum(weights)
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    rest = exact - counts
+    chosen = rng.choice(len(weights), size=batch - int(counts.sum()), replace=False, p=_chances(rest))
+    counts[chosen] += 1
+    return counts.tolist()
+
+
+def _chances(rest: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    rest = np.maximum(rest, 0.0)
+    return rest / rest.sum() if np.count_nonzero(rest) > 1 else None
+
+
+def _check_blind(schedule: Schedule) -> None:
+    check.instance("schedule", schedule, Schedule, "be a Schedule")
+    if not schedule.blind:
+        raise check.InputError("schedule", "not look at predictions: its masks are drawn before the model runs")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from unmask import _check as check
 from unmask._memory import check_memory, exhausted
 from unmask._torch import torch
-from unmask.models.transformer import Config
+from unmask.models.shape import Shape
 
 # What is usual: the argument that is furthest above it is the one to change.
 _USUAL = {
@@ -25,7 +25,7 @@ _USUAL = {
 _INDICES = 300  # bytes
 
 
-def bytes_needed(config: Config, batch: int, *, muon: bool = False, cuda: bool = False) -> int:
+def bytes_needed(config: Shape, batch: int, *, muon: bool = False, cuda: bool = False) -> int:
     """A lower bound for the memory that training takes, in bytes.
 
     Arguments:
@@ -46,7 +46,7 @@ def bytes_needed(config: Config, batch: int, *, muon: bool = False, cuda: bool =
 
 
 def check_fit(
-    config: Config, batch: int, *, muon: bool = False, device: str | torch.device = "cpu", processes: int = 1
+    config: Shape, batch: int, *, muon: bool = False, device: str | torch.device = "cpu", processes: int = 1
 ) -> None:
     """Refuse a run that cannot fit into the memory of the machine, or of its GPU.
 
@@ -66,7 +66,7 @@ def check_fit(
 
 
 @contextmanager
-def fitting(config: Config, batch: int, *, device: str | torch.device = "cpu", processes: int = 1) -> Iterator[None]:
+def fitting(config: Shape, batch: int, *, device: str | torch.device = "cpu", processes: int = 1) -> Iterator[None]:
     """Check a run as `check_fit` does; where that lower bound was too low, say so of the same argument.
 
     Arguments:
@@ -92,7 +92,7 @@ def fitting(config: Config, batch: int, *, device: str | torch.device = "cpu", p
         ) from None
 
 
-def _largest(config: Config, batch: int) -> str:
+def _largest(config: Shape, batch: int) -> str:
     """The argument that is furthest above what is usual."""
     given = {"batch": batch, **{name: getattr(config, name) for name in _USUAL if name != "batch"}}
     return max(_USUAL, key=lambda name: given[name] * 1000 // _USUAL[name])

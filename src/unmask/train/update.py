@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,43 +20,73 @@ _WARM = 3  # updates before the recording: kernels are compiled and chosen, and 
 
 
 @final
-class Batch(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Batch:
     """What one update learns from.
 
     Attributes:
-        tokens: Token ids with the mask at masked positions, shape `(batch, length)`.
-        rows: Flat indices of the masked positions, and of a few others so that few numbers of rows occur.
-        target: The token at each of them.
-        weight: What each counts in the loss; the others count nothing.
+        inputs: What the network is given; its answer is logits of shape `(rows, vocab)`.
+        target: The token of each row.
+        weight: What each counts in the loss.
     """
 
-    tokens: Tensor
-    rows: Tensor
+    inputs: tuple[Tensor, ...]
     target: Tensor
     weight: Tensor
 
     @staticmethod
-    def of(tokens: NDArray[np.int64], masked: NDArray[np.bool_], mask: int) -> "Batch":
-        """The loss is the mean over sequences of the mean cross-entropy over their masked tokens."""
+    def masked(tokens: NDArray[np.int64], masked: NDArray[np.bool_], mask: int) -> "Batch":
+        """Predict masked tokens from the others: the network is given token ids and the rows that are wanted.
+
+        The loss is the mean over sequences of the mean cross-entropy over their masked tokens. A few more rows are
+        asked for, which count nothing, so that few numbers of rows occur.
+        """
         flat = masked.ravel()
         wanted = np.flatnonzero(flat)
         # A compiled model is compiled for each number of rows: round up to a 64th of all positions.
         step = -(-flat.size // 64)
         spare = np.flatnonzero(~flat)[: -len(wanted) % step]
         index = np.concatenate([wanted, spare])
-        weight = masked / (masked.sum(axis=1, keepdims=True) * len(masked))
-        parts = np.where(masked, mask, tokens), index, tokens.ravel()[index], weight.ravel()[index].astype(np.float32)
-        return Batch(*(torch.from_numpy(part) for part in parts))
+        weight = _weight(masked).ravel()[index]
+        return Batch._of((np.where(masked, mask, tokens), index), tokens.ravel()[index], weight)
+
+    @staticmethod
+    def stepped(tokens: NDArray[np.int64], step: NDArray[np.int64]) -> "Batch":
+        """Predict every token from those of earlier steps: the network is given token ids and steps.
+
+        The loss is the mean over sequences of the mean cross-entropy over their tokens of step 0 and later: those
+        before it are given.
+        """
+        return Batch._of((tokens, step), tokens.ravel(), _weight(step >= 0).ravel())
+
+    @staticmethod
+    def _of(inputs: tuple[NDArray[np.int64], ...], target: NDArray[np.int64], weight: NDArray[np.float64]) -> "Batch":
+        given = tuple(torch.from_numpy(part) for part in inputs)
+        return Batch(given, torch.from_numpy(target), torch.from_numpy(weight.astype(np.float32)))
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        return *self.inputs, self.target, self.weight
+
+    @property
+    def shapes(self) -> tuple[torch.Size, ...]:
+        return tuple(part.shape for part in self.parts)
 
     def to(self, device: torch.device) -> "Batch":
         """The batch there, or on its way there."""
         if device.type != "cuda":
             return self
-        return Batch(*(part.pin_memory().to(device, non_blocking=True) for part in self))
+        *inputs, target, weight = (part.pin_memory().to(device, non_blocking=True) for part in self.parts)
+        return Batch(tuple(inputs), target, weight)
 
     def loss(self, logits: Tensor) -> Tensor:
         """In nats per token."""
         return (torch.nn.functional.cross_entropy(logits.float(), self.target, reduction="none") * self.weight).sum()
+
+
+def _weight(counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Weights of a mean over sequences of means over what is counted of them."""
+    return counted / (counted.sum(axis=1, keepdims=True) * len(counted))
 
 
 @final
@@ -79,7 +109,7 @@ class Learner:
     def learn(self, batch: Batch) -> None:
         kind = self.total.device.type
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-            logits = self.runner(batch.tokens, batch.rows)
+            logits = self.runner(*batch.inputs)
         loss = batch.loss(logits)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.runner.parameters(), self.clip)
@@ -126,8 +156,8 @@ class Recorded(Update):
 
     def __init__(self, learner: Learner):
         self._learner = learner
-        self._seen: Counter[torch.Size] = Counter()
-        self._graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Batch]] = {}
+        self._seen: Counter[tuple[torch.Size, ...]] = Counter()
+        self._graphs: dict[tuple[torch.Size, ...], tuple[torch.cuda.CUDAGraph, Batch]] = {}
         # Replays never overlap, so all graphs work in the same memory.
         self._pool = torch.cuda.graph_pool_handle()
         self._done = [torch.cuda.Event(), torch.cuda.Event()]
@@ -140,10 +170,10 @@ class Recorded(Update):
         self._done[0].record()
 
     def _run(self, batch: Batch) -> None:
-        shape = batch.rows.shape
+        shape = batch.shapes
         if shape in self._graphs:
             graph, place = self._graphs[shape]
-            for mine, new in zip(place, batch, strict=True):
+            for mine, new in zip(place.parts, batch.parts, strict=True):
                 mine.copy_(new)
             graph.replay()
         elif self._seen[shape] < _WARM:

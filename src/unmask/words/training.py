@@ -19,7 +19,7 @@ from unmask._files import read_text
 from unmask._torch import torch
 from unmask.data import rows
 from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
-from unmask.models.transformer import Config
+from unmask.models.shape import Shape
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.train.memory import fitting
@@ -120,7 +120,7 @@ def interrupted() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def in_memory(config: Config, batch: int, device: torch.device) -> Iterator[None]:
+def in_memory(config: Shape, batch: int, device: torch.device) -> Iterator[None]:
     """Refuse a model or batch for which there is no memory: before anything is made, if that can be known."""
     try:
         with fitting(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1"))):

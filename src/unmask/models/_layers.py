@@ -1,0 +1,73 @@
+"""The layers that our networks are made of: attention and a gated feed-forward part, each added to what comes in.
+
+What a state attends to is a network's own matter, so a layer is given a function that does it: `mix(query, key, value)`
+for a layer, `mix(query)` for a reader, whose keys and values are those of a memory. Everything else treats a state by
+itself, whatever the shape before its last axis.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from unmask._torch import Tensor, torch
+from unmask.models._attention import rotate
+
+Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
+Read = Callable[[Tensor], Tensor]
+
+
+@final
+class Feed(torch.nn.Module):
+    """A gated feed-forward layer on a normalised input, added to it."""
+
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.norm = torch.nn.RMSNorm(width)
+        self.gate_up = torch.nn.Linear(width, 2 * hidden, bias=False)
+        self.down = torch.nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
+        return x + self.down(torch.nn.functional.silu(gate) * up)
+
+
+@final
+class Layer(torch.nn.Module):
+    """Attention of states to one another, then a feed-forward layer."""
+
+    def __init__(self, width: int, heads: int, hidden: int):
+        super().__init__()
+        self.heads = heads
+        self.norm = torch.nn.RMSNorm(width)
+        self.qkv = torch.nn.Linear(width, 3 * width, bias=False)
+        self.out = torch.nn.Linear(width, width, bias=False)
+        self.feed = Feed(width, hidden)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mix: Mix) -> Tensor:
+        query, key, value = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
+        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+        return self.feed(x + self.out(mix(query, key, value)))
+
+
+@final
+class Reader(torch.nn.Module):
+    """Attention of some states to a memory, then a feed-forward layer."""
+
+    def __init__(self, width: int, heads: int, hidden: int):
+        super().__init__()
+        self.heads = heads
+        self.norm = torch.nn.RMSNorm(width)
+        self.query = torch.nn.Linear(width, width, bias=False)
+        self.out = torch.nn.Linear(width, width, bias=False)
+        self.feed = Feed(width, hidden)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mix: Read) -> Tensor:
+        query = rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
+        return self.feed(x + self.out(mix(query)))
+
+
+def start_small(network: torch.nn.Module, width: int, depth: int) -> None:
+    """Draw the matrices of a fresh network; branches that add to the stream smaller, so that depth keeps its scale."""
+    for name, parameter in network.named_parameters():
+        if parameter.ndim == 2:
+            small = (2 * depth) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
+            torch.nn.init.normal_(parameter, std=small * width**-0.5)
