@@ -10,7 +10,7 @@ character on validation text under each of its schedules, `scores.csv`. Run it a
 import argparse
 import math
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import common
@@ -27,7 +27,7 @@ from unmask.train.masks import steps_of
 
 
 def comb(steps: int) -> Schedule:
-    return Schedule(size.Even(steps), order.Comb())
+    return Schedule(size.Even(steps), order.Comb(shift=0))
 
 
 def periodic(residues: list[int]) -> Schedule:
@@ -39,25 +39,27 @@ def uneven(segments: int, steps: int) -> Schedule:
     teeth = size.Even(-(-LENGTH // segments)).sizes(LENGTH).tolist()
     single = 2 * steps - len(teeth)
     pairs = [sum(teeth[at : at + 2]) for at in range(single, len(teeth), 2)]
-    return Schedule(size.Explicit(teeth[:single] + pairs), order.Comb(segments))
+    return Schedule(size.Explicit(teeth[:single] + pairs), order.Comb(segments, shift=0))
 
 
-ONE_BY_ONE = Schedule(size.Even(LENGTH), order.Comb(16))
+_TRIED = 120  # updates to find out how long one takes
+
+ONE_BY_ONE = Schedule(size.Even(LENGTH), order.Comb(16, shift=0))
 LEFT_TO_RIGHT = Schedule(size.Even(LENGTH), order.LeftToRight())
 RANDOM = {f"random {steps}": Schedule(size.Even(steps), order.Random()) for steps in (16, 32, 64, LENGTH)}
-COMBS = {f"comb {steps}": comb(steps) for steps in (8, 16, 32, 64, 128)}
+COMBS = {f"comb {steps}": comb(steps) for steps in (8, 16, 32, 64, 128, 256)}
 # Name -> name of a schedule -> the schedule and its share.
 MIXTURES: dict[str, dict[str, tuple[Schedule, float]]] = {
     "left-to-right": {"left to right": (LEFT_TO_RIGHT, 1)},
     "three": {name: (COMBS[name], 1) for name in ("comb 16", "comb 32", "comb 64")},
     "comb": {
         "comb 8": (COMBS["comb 8"], 1),
-        "comb 16": (COMBS["comb 16"], 5),
+        "comb 16": (COMBS["comb 16"], 6),
         "comb 32": (COMBS["comb 32"], 3),
         "comb 64": (COMBS["comb 64"], 3),
         "comb 128": (COMBS["comb 128"], 1),
-        "comb of 16 teeth, one by one": (ONE_BY_ONE, 2),
-        "left to right": (LEFT_TO_RIGHT, 1),
+        "comb 256": (COMBS["comb 256"], 1),
+        "comb of 16 teeth, one by one": (ONE_BY_ONE, 1.5),
     },
     "random": {name: (schedule, 1) for name, schedule in RANDOM.items()},
     "orders": {
@@ -89,11 +91,12 @@ def main():
     parser.add_argument("mixture", choices=MIXTURES)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=12_000)
-    parser.add_argument("--batch", type=int, default=512)
-    parser.add_argument("--rate", type=float, default=3e-3)
-    parser.add_argument("--muon", type=float, default=5e-3)
-    parser.add_argument("--average", type=float, default=0.998)
+    parser.add_argument("--steps", type=int, default=30_000)
+    parser.add_argument("--seconds", type=float, help="as many updates as fit, in place of --steps")
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--rate", type=float, default=2.5e-3)
+    parser.add_argument("--muon", type=float, default=4e-3)
+    parser.add_argument("--average", type=float, default=0.999)
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--given", type=float, default=0.0, help="share of texts that begin with something given")
     parser.add_argument("--minutes", type=float)
@@ -108,6 +111,7 @@ def main():
     print(f"read {len(store):,} characters in {time.monotonic() - begin:.0f} s on {device}", flush=True)
     mixture = MIXTURES[options.mixture]
     schedules, weights = zip(*mixture.values(), strict=True)
+    lessons = EveryStep(schedules, weights, options.given)
     recipe = Recipe(
         steps=options.steps, batch=options.batch, rate=options.rate, muon=options.muon, warmup=options.warmup,
         average=options.average,
@@ -116,16 +120,26 @@ def main():
         ALPHABET.vocab, LENGTH, layers=options.layers, readers=options.readers, hidden=options.hidden,
         reader_hidden=options.hidden,
     )  # fmt: skip
+    if options.seconds:
+        # The first updates are compiled and recorded; those after them tell the speed.
+        seen: dict[int, float] = {}
+        train(
+            config, store, replace(recipe, steps=_TRIED), lessons=lessons, device=device,
+            compile_model=device == "cuda", every=_TRIED // 4, watch=lambda p: seen.update({p.step: p.seconds}),
+        )  # fmt: skip
+        each = (seen[_TRIED] - seen[_TRIED // 2]) / (_TRIED // 2)
+        recipe = replace(recipe, steps=int((options.seconds - (time.monotonic() - begin)) / each))
+        print(f"{1e3 * each:.1f} ms an update: {recipe.steps} updates", flush=True)
     model, progress = train(
         config,
         store,
         recipe,
-        lessons=EveryStep(schedules, weights, options.given),
+        lessons=lessons,
         folder=options.folder,
         device=device,
         minutes=options.minutes,
         compile_model=device == "cuda",
-        every=min(200, max(1, options.steps // 10)),
+        every=min(200, max(1, recipe.steps // 10)),
         watch=lambda p: print(f"{p.step:>7} {p.loss / math.log(2):.4f} bits  {p.rate:.2e}  {p.seconds:.0f} s", flush=True),
     )
     assert isinstance(model, Causal)

@@ -158,6 +158,8 @@ class Comb(BlindOrder):
         segments: Number of segments. By default as many as make one tooth per step, `positions / steps`; with a size
             that looks at predictions, whose steps nobody knows beforehand, as many as each has tokens, the square
             root of the positions.
+        shift: Where the first tooth starts, at random by default. At 0 every segment is whole: a shift cuts one in
+            two, of which the first part begins late and without anything to its left.
 
     Example:
         >>> Comb(2).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))
@@ -165,10 +167,13 @@ class Comb(BlindOrder):
     """
 
     segments: int | None = None
+    shift: int | None = None
 
     def __post_init__(self):
         if self.segments is not None:
             check.integer("segments", self.segments, least=1)
+        if self.shift is not None:
+            check.integer("shift", self.shift, least=0, most=check.LONGEST)
 
     def teeth(self, count: int, steps: int | None) -> int:
         """Teeth among so many positions, which is tokens per segment; by default one for each step."""
@@ -183,7 +188,10 @@ class Comb(BlindOrder):
         positions, source = _arguments(positions, length, steps, rng)
         count = positions.size
         teeth = self.teeth(count, steps)
-        tooth = (np.arange(count) - _shift(count, teeth, source)) % teeth
+        drawn = _shift(count, teeth, source)
+        # A given shift is kept as far as the longer teeth stay first.
+        shift = drawn if self.shift is None else self.shift if count % teeth == 0 else 0
+        tooth = (np.arange(count) - shift) % teeth
         return positions[np.lexsort([_places(count), tooth])]
 
 
