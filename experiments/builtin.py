@@ -20,6 +20,7 @@ from corpus import ALPHABET, LENGTH, splits
 from unmask import order, size
 from unmask.evaluate.likelihood import replay
 from unmask.models import transformer as nn
+from unmask.models import weights
 from unmask.schedule import Schedule
 from unmask.train import Recipe, train
 from unmask.train.masks import MixedMasks, ScheduleMasks, UniformMasks
@@ -53,8 +54,8 @@ def main():
         config,
         store,
         recipe,
-        masks=MASKS[options.masks],
-        weights=nn.load(options.weights)[0] if options.weights else None,
+        lessons=MASKS[options.masks],
+        weights=weights.load(options.weights)[0] if options.weights else None,
         folder=options.folder,
         device=device,
         minutes=options.minutes,
@@ -71,7 +72,7 @@ def main():
         "data": "first 70,000,000 characters of text8 (English Wikipedia of 2006, CC BY-SA 3.0 / GFDL)",
     }
     options.output.mkdir(parents=True, exist_ok=True)
-    nn.save(model, options.output / f"{options.masks}.safetensors", about=about)
+    weights.save(model, options.output / f"{options.masks}.safetensors", about=about)
     if progress.step < recipe.steps:
         return
     texts = torch.from_numpy(valid.even_windows(LENGTH, 1024)).to(device)

@@ -2,9 +2,9 @@
 
     python experiments/causal.py TEXT MIXTURE --folder runs/comb --output DIR --steps 12000 [--minutes 9]
 
-TEXT is text8 (see corpus.py for its splits). MIXTURE says which schedules share every batch (`MIXTURES`): `left-to-right`
-is the ordinary autoregressive model, `comb` the built-in one. Writes the model and, at the end of the run, its bits per
-character on validation text under each of its schedules, `scores.csv`. Run it again to resume.
+TEXT is text8 (see corpus.py for its splits). MIXTURE says which schedules share every batch (`MIXTURES`):
+`left-to-right` is the ordinary autoregressive model, `comb` the built-in one. Writes the model and, at the end of the
+run, its bits per character on validation text under each of its schedules, `scores.csv`. Run it again to resume.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from corpus import ALPHABET, LENGTH, splits
 
 from unmask import order, size
 from unmask.models.causal import Causal, CausalConfig
-from unmask.models.weights import save
+from unmask.models.weights import load, save
 from unmask.schedule import Schedule
 from unmask.train import EveryStep, Recipe, train
 from unmask.train.masks import steps_of
@@ -42,7 +42,7 @@ def uneven(segments: int, steps: int) -> Schedule:
     return Schedule(size.Explicit(teeth[:single] + pairs), order.Comb(segments, shift=0))
 
 
-_TRIED = 120  # updates to find out how long one takes
+_TRIED = 400  # updates to find out how long one takes
 
 ONE_BY_ONE = Schedule(size.Even(LENGTH), order.Comb(16, shift=0))
 LEFT_TO_RIGHT = Schedule(size.Even(LENGTH), order.LeftToRight())
@@ -53,13 +53,13 @@ MIXTURES: dict[str, dict[str, tuple[Schedule, float]]] = {
     "left-to-right": {"left to right": (LEFT_TO_RIGHT, 1)},
     "three": {name: (COMBS[name], 1) for name in ("comb 16", "comb 32", "comb 64")},
     "comb": {
-        "comb 8": (COMBS["comb 8"], 1),
-        "comb 16": (COMBS["comb 16"], 6),
+        "comb 8": (COMBS["comb 8"], 0.5),
+        "comb 16": (COMBS["comb 16"], 7),
         "comb 32": (COMBS["comb 32"], 3),
         "comb 64": (COMBS["comb 64"], 3),
-        "comb 128": (COMBS["comb 128"], 1),
-        "comb 256": (COMBS["comb 256"], 1),
-        "comb of 16 teeth, one by one": (ONE_BY_ONE, 1.5),
+        "comb 128": (COMBS["comb 128"], 0.5),
+        "comb 256": (COMBS["comb 256"], 0.5),
+        "comb of 16 teeth, one by one": (ONE_BY_ONE, 1),
     },
     "random": {name: (schedule, 1) for name, schedule in RANDOM.items()},
     "orders": {
@@ -100,6 +100,7 @@ def main():
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--given", type=float, default=0.0, help="share of texts that begin with something given")
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--weights", type=Path, help="begin from a trained model")
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--readers", type=int, default=3)
     parser.add_argument("--hidden", type=int, default=640)
@@ -135,12 +136,15 @@ def main():
         store,
         recipe,
         lessons=lessons,
+        weights=load(options.weights)[0] if options.weights else None,
         folder=options.folder,
         device=device,
         minutes=options.minutes,
         compile_model=device == "cuda",
         every=min(200, max(1, recipe.steps // 10)),
-        watch=lambda p: print(f"{p.step:>7} {p.loss / math.log(2):.4f} bits  {p.rate:.2e}  {p.seconds:.0f} s", flush=True),
+        watch=lambda p: print(
+            f"{p.step:>7} {p.loss / math.log(2):.4f} bits  {p.rate:.2e}  {p.seconds:.0f} s", flush=True
+        ),
     )
     assert isinstance(model, Causal)
     about = {

@@ -55,7 +55,9 @@ def main():
     recipe = Recipe(steps=options.steps, batch=64, rate=3e-3, muon=5e-3, warmup=200)
     reference = {}
     for name, masks in MASKS.items():
-        model, _ = train(config, store, recipe, masks=masks, watch=lambda p: print(p.step, f"{p.loss:.4f}", flush=True))
+        model, _ = train(
+            config, store, recipe, lessons=masks, watch=lambda p: print(p.step, f"{p.loss:.4f}", flush=True)
+        )
         for label, schedule in MEASURED.items():
             nll = replay(model.predictor(), schedule, texts, rng=list(range(len(texts))), batch=256).nll.numpy()
             reference.setdefault(label, nll)  # of the model trained on uniform masks, which comes first

@@ -21,6 +21,7 @@ from unmask.calibration import Calibration  # noqa: E402
 from unmask.cli import main  # noqa: E402
 from unmask.evaluate import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
+from unmask.models import weights  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
@@ -90,7 +91,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     torch.manual_seed(0)
     network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
-    nn.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
+    weights.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
     written(folder / "rows.jsonl", ROWS)
     written(folder / "prompts.jsonl", PROMPTS)
     answer("calibrate", *rows_of(folder), "--output", folder / "c.json", "--orders", "random,comb-2", "--points", 9)
@@ -401,7 +402,7 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
     assert rows[0]["predicted"] == pytest.approx(advice["candidates"][0]["bits_per_token"])
     other = tmp_path / "other.safetensors"
     torch.manual_seed(1)
-    nn.save(
+    weights.save(
         nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32)), other,
         about={"alphabet": LETTERS},
     )  # fmt: skip

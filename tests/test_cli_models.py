@@ -27,6 +27,7 @@ from unmask.cli import main, output  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import Estimate, random_order, replays  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
+from unmask.models import weights  # noqa: E402
 from unmask.models.text import Bytes, Tokenizer  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
@@ -66,7 +67,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(0)
     network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
-    nn.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
+    weights.save(network, folder / "m.safetensors", about={"alphabet": LETTERS})
     rng = np.random.default_rng(0)
     (folder / "text.txt").write_text("".join(rng.choice(list(LETTERS), size=400)) + "\n")
     line = ("calibrate", *source(folder), "--output", folder / "c.json", "--texts 25")
@@ -515,9 +516,9 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     (tmp_path / "notes.json").write_text('{"mine": 1}')
     torch.manual_seed(1)
     network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
-    nn.save(network, tmp_path / "twin.safetensors", about={"alphabet": LETTERS})
+    weights.save(network, tmp_path / "twin.safetensors", about={"alphabet": LETTERS})
     network = nn.Transformer(nn.Config(len(LETTERS), 8, width=16, layers=1, heads=2, hidden=32))
-    nn.save(network, tmp_path / "short.safetensors", about={"alphabet": LETTERS})
+    weights.save(network, tmp_path / "short.safetensors", about={"alphabet": LETTERS})
     kept = (place / "c.json").read_bytes()
     mine, text = place / "m.safetensors", place / "text.txt"
     output = ("--output", place / "c.json")

@@ -24,6 +24,7 @@ from unmask.engine import ray as cluster  # noqa: E402
 from unmask.evaluate import replay, replays  # noqa: E402
 from unmask.evaluate.levels import random_order  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
+from unmask.models import weights  # noqa: E402
 from unmask.predict import MaskPredictor, Wrapper  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -63,7 +64,7 @@ def predictor():
 def place(tmp_path_factory):
     """A folder with a small random model and a text of more than two shards for it."""
     folder = tmp_path_factory.mktemp("engine")
-    nn.save(network(), folder / "m.safetensors", about={"alphabet": LETTERS})
+    weights.save(network(), folder / "m.safetensors", about={"alphabet": LETTERS})
     (folder / "text.txt").write_text("".join(LETTERS[token] for token in TEXTS.flatten().tolist()))
     return folder
 

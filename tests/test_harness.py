@@ -15,6 +15,7 @@ from unmask import models, order, size  # noqa: E402
 from unmask.adapters.harness import UnmaskLM  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
+from unmask.models import weights  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.sample.draw import Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -37,7 +38,7 @@ def tiny(tmp_path_factory):
             for part in module.parameters():
                 part.add_(0.3 * torch.randn_like(part))
     path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
-    nn.save(module, path, about={"alphabet": LETTERS})
+    weights.save(module, path, about={"alphabet": LETTERS})
     return models.load(path)
 
 

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from unmask import models, order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
 from unmask.calibration import measure  # noqa: E402
-from unmask.models import base  # noqa: E402
+from unmask.models import base, weights  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -27,8 +27,8 @@ def model():
 
 def test_a_saved_model_is_the_same_model(tmp_path):
     original = model()
-    nn.save(original, tmp_path / "m.safetensors", about={"alphabet": "abcde"}, half=False)
-    loaded, about = nn.load(tmp_path / "m.safetensors")
+    weights.save(original, tmp_path / "m.safetensors", about={"alphabet": "abcde"}, half=False)
+    loaded, about = weights.load(tmp_path / "m.safetensors")
     tokens = torch.tensor([[0, 5, 2, 5, 4]])
     assert torch.equal(loaded(tokens), original(tokens))
     assert loaded.config == CONFIG
@@ -43,11 +43,11 @@ def test_a_shape_knows_how_many_parameters_it_has(config):
 
 
 def test_half_precision_halves_the_weights(tmp_path):
-    nn.save(model(), tmp_path / "half.safetensors", about={})
-    nn.save(model(), tmp_path / "full.safetensors", about={}, half=False)
+    weights.save(model(), tmp_path / "half.safetensors", about={})
+    weights.save(model(), tmp_path / "full.safetensors", about={}, half=False)
     half, full = ((tmp_path / name).stat().st_size for name in ("half.safetensors", "full.safetensors"))
-    weights = sum(p.numel() for p in model().parameters())
-    assert abs(full - half - 2 * weights) < 64  # the headers differ by a few characters
+    numbers = sum(p.numel() for p in model().parameters())
+    assert abs(full - half - 2 * numbers) < 64  # the headers differ by a few characters
 
 
 @pytest.mark.parametrize(
@@ -109,25 +109,25 @@ def test_attention_looks_both_ways():
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     from safetensors.torch import save_file
 
-    nn.save(model(), tmp_path / "m.safetensors", about={})
+    weights.save(model(), tmp_path / "m.safetensors", about={})
     data = (tmp_path / "m.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(data[: len(data) // 2])
     with pytest.raises(ValueError, match="must name an intact safetensors file"):
-        nn.load(tmp_path / "cut.safetensors")
+        weights.load(tmp_path / "cut.safetensors")
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(ValueError, match="must name a model saved by unmask"):
-        nn.load(tmp_path / "other.safetensors")
+        weights.load(tmp_path / "other.safetensors")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.safetensors", "m.safetensors", "other.safetensors"]
 
 
-def changed(tmp_path, weights=lambda name, value: value, **texts):
+def changed(tmp_path, other=lambda name, value: value, **texts):
     """A model file with other texts, left out where they are None, or other weights."""
     from safetensors import safe_open
     from safetensors.torch import save_file
 
-    nn.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
+    weights.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
     with safe_open(tmp_path / "m.safetensors", framework="pt") as file:
-        kept = {name: weights(name, file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+        kept = {name: other(name, file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
         said = {name: text for name, text in (file.metadata() | texts).items() if text is not None}
     save_file({name: value for name, value in kept.items() if value is not None}, tmp_path / "x", metadata=said)
     return tmp_path / "x"
@@ -159,13 +159,13 @@ SHAPE = asdict(CONFIG)
 )
 def test_what_a_file_says_of_its_model_is_checked_before_it_is_believed(tmp_path, texts, said):
     with pytest.raises(InputError, match=re.escape(said)) as caught:
-        nn.load(changed(tmp_path, **texts))
+        weights.load(changed(tmp_path, **texts))
     assert caught.value.argument == "path"
 
 
 def test_a_length_for_which_there_is_no_memory_is_refused(tmp_path):
     with pytest.raises(InputError, match="Argument 'path' must fit into memory, but takes at least"):
-        nn.load(changed(tmp_path, config=json.dumps(SHAPE | {"length": 10**15})))
+        weights.load(changed(tmp_path, config=json.dumps(SHAPE | {"length": 10**15})))
 
 
 def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
@@ -179,21 +179,21 @@ def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
         return None if name == "head.weight" else value
 
     with pytest.raises(InputError, match="no floating-point numbers"):
-        nn.load(changed(tmp_path, whole))
-    for weights in (turned, missing):
+        weights.load(changed(tmp_path, whole))
+    for wrong in (turned, missing):
         with pytest.raises(InputError, match="its weights do not fit its shape"):
-            nn.load(changed(tmp_path, weights))
+            weights.load(changed(tmp_path, wrong))
 
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
     with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
-        nn.load(tmp_path)
+        weights.load(tmp_path)
     with pytest.raises(InputError, match="no such file or directory"):
-        nn.load(tmp_path / "none")
+        weights.load(tmp_path / "none")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(InputError, match="is no regular file"):
-            nn.load(tmp_path / "pipe")
+            weights.load(tmp_path / "pipe")
 
 
 def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
@@ -227,7 +227,7 @@ def test_loading_a_model_does_not_read_its_weights_for_a_name(tmp_path, monkeypa
     asked = []
     real = base.fingerprint
     monkeypatch.setattr(base, "fingerprint", lambda module: asked.append(module) or real(module))
-    nn.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
+    weights.save(model(), tmp_path / "m.safetensors", about={"alphabet": "abcde"})
     loaded = models.load(tmp_path / "m.safetensors")
     short = loaded.cut(4)
     assert not asked
@@ -249,13 +249,13 @@ def test_weights_that_half_precision_cannot_hold_are_refused(tmp_path):
     with torch.no_grad():
         model.head.weight[0, 0] = 1e5
     with pytest.raises(ValueError, match=r"fit into torch\.float16"):
-        nn.save(model, tmp_path / "model.safetensors", about={})
+        weights.save(model, tmp_path / "model.safetensors", about={})
     assert not list(tmp_path.iterdir())
 
 
 def test_loading_draws_nothing(tmp_path):
     model = nn.Transformer(nn.Config(vocab=2, length=4, width=8, layers=1, readers=1, heads=2, hidden=8))
-    nn.save(model, tmp_path / "model.safetensors", about={})
+    weights.save(model, tmp_path / "model.safetensors", about={})
     before = torch.get_rng_state()
-    nn.load(tmp_path / "model.safetensors")
+    weights.load(tmp_path / "model.safetensors")
     assert torch.equal(torch.get_rng_state(), before)

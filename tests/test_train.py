@@ -57,7 +57,7 @@ def test_training_converges_to_the_true_conditional_marginals(masks):
     errors = []
     for steps in (10, 500):
         recipe = Recipe(steps=steps, batch=256, rate=5e-3, warmup=10, decay=0.0, average=0.98)
-        model, _ = train(TINY, Samples(chain), recipe, masks=masks)
+        model, _ = train(TINY, Samples(chain), recipe, lessons=masks)
         errors.append(prediction_error(as_predictor(model), size.Even(3), table))
     assert errors[1] < 0.01
     assert errors[1] < 0.1 * errors[0]
@@ -457,13 +457,13 @@ def test_reactive_schedules_cannot_give_training_masks():
 def test_the_loss_weighs_every_sequence_alike():
     tokens = np.array([[1, 0, 0, 0], [0, 0, 0, 0]])
     masked = np.array([[True, False, False, False], [True, True, True, True]])
-    batch = Batch.of(tokens, masked, 3)
-    assert batch.tokens.tolist() == [[3, 0, 0, 0], [3, 3, 3, 3]]
+    batch = Batch.masked(tokens, masked, 3)
+    assert batch.inputs[0].tolist() == [[3, 0, 0, 0], [3, 3, 3, 3]]
     logits = torch.zeros(2, 4, 3)
     logits[0, 0, 1] = 5.0
     logits[0, 1, 1] = 9.0  # not masked: it must not count
     first = -torch.log_softmax(logits[0, 0], dim=-1)[1]
-    assert torch.isclose(batch.loss(logits.flatten(0, 1)[batch.rows]), (first + np.log(3)) / 2)
+    assert torch.isclose(batch.loss(logits.flatten(0, 1)[batch.inputs[1]]), (first + np.log(3)) / 2)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.99, 1.0])
@@ -472,13 +472,13 @@ def test_a_batch_has_few_numbers_of_rows_and_each_row_once(share):
     masked = rng.random((20, 32)) < share
     masked[:, 0] = True
     tokens = rng.integers(5, size=masked.shape)
-    batch = Batch.of(tokens, masked, 5)
-    assert len(batch.rows) % 10 == 0
-    assert len(batch.rows) - masked.sum() < 10
-    assert len(batch.rows.unique()) == len(batch.rows)
+    batch = Batch.masked(tokens, masked, 5)
+    assert len(batch.inputs[1]) % 10 == 0
+    assert len(batch.inputs[1]) - masked.sum() < 10
+    assert len(batch.inputs[1].unique()) == len(batch.inputs[1])
     assert (batch.weight > 0).sum() == masked.sum()
     assert float(batch.weight.sum()) == pytest.approx(1.0)
-    np.testing.assert_array_equal(batch.target, tokens.ravel()[batch.rows])
+    np.testing.assert_array_equal(batch.target, tokens.ravel()[batch.inputs[1]])
 
 
 def test_a_run_may_begin_from_given_weights(tmp_path):
@@ -533,8 +533,8 @@ def test_an_update_moves_every_parameter_and_counts_the_loss():
     optimiser = torch.optim.SGD([{"params": list(model.parameters()), "peak": 0.5}], lr=0.0)
     learner = Learner(model, [optimiser], 1.0, torch.zeros(()))
     rng = np.random.default_rng(0)
-    batch = Batch.of(rng.integers(3, size=(4, 8)), UniformMasks().draw(4, 8, rng=rng), 3)
-    expected = float(batch.loss(model(batch.tokens, batch.rows)).detach())
+    batch = Batch.masked(rng.integers(3, size=(4, 8)), UniformMasks().draw(4, 8, rng=rng), 3)
+    expected = float(batch.loss(model(*batch.inputs)).detach())
     learner.set_rate(0.0)
     Plain(learner)(batch)
     assert all(torch.equal(now, then) for now, then in zip(model.parameters(), before, strict=True))

@@ -9,7 +9,7 @@ missing field, or a value that the class itself refuses is answered in one sente
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, fields
 from typing import Any, cast, final
 
@@ -27,6 +27,9 @@ SCHEMA = 1
 # The classes behind the names in a file. A name that settles arguments is a word for people: the file says them.
 SAVED_SIZES: dict[str, type] = {name: entry.kind for name, entry in names.SIZES.items() if not entry.settled}
 SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items()}
+
+# Arguments that came later: files of earlier versions do not have them, and mean their defaults.
+_LATER: dict[type, set[str]] = {order.Comb: {"shift"}}
 
 Within = order.BlindOrder | order.ReactiveOrder
 
@@ -145,9 +148,9 @@ def decode(data: object, role: str, kinds: dict[str, type]) -> Any:
     if not isinstance(data, dict) or "name" not in data:
         raise check.InputError(role, "be an object with a name", found=check.shown(cast(object, data)))
     name = check.known(role, cast(dict[str, object], data)["name"], kinds)
-    wanted = _saved(kinds[name])
-    parts = _object(cast(object, data), f"{role} {name}", {"name", *wanted})
-    return kinds[name](**{part: _READERS.get(part, _unchanged)(parts[part]) for part in wanted})
+    wanted, later = _saved(kinds[name]), _LATER.get(kinds[name], set[str]())
+    parts = _object(cast(object, data), f"{role} {name}", {"name", *wanted}, later)
+    return kinds[name](**{part: _READERS.get(part, _unchanged)(parts[part]) for part in wanted if part in parts})
 
 
 def _saved(kind: type) -> list[str]:
@@ -155,7 +158,7 @@ def _saved(kind: type) -> list[str]:
     return ["values"] if kind is size.Explicit else [part.name for part in fields(kind) if part.init]
 
 
-def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
+def _object(data: object, role: str, wanted: set[str], later: Set[str] = frozenset()) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise check.InputError("", f"The {role} must be a JSON object, not {type(data).__name__}")
     data = cast(dict[str, Any], data)
@@ -163,7 +166,7 @@ def _object(data: object, role: str, wanted: set[str]) -> dict[str, Any]:
         raise check.InputError(
             "", f"The {role} must not have the field '{unknown[0]}'", remedy=f"It has {', '.join(sorted(wanted))}."
         )
-    if missing := sorted(wanted - set(data)):
+    if missing := sorted(wanted - set(data) - later):
         raise check.InputError("", f"The {role} must have the field '{missing[0]}'")
     return data
 

@@ -10,15 +10,15 @@ from unmask._torch import Tensor, torch
 
 
 @final
-class Memory(NamedTuple):
+class Digest(NamedTuple):
     """What the layers make of a batch: states `(batch, length, width)`, keys and values `(batch, length, heads, …)`."""
 
     states: Tensor
     keys: Tensor
     values: Tensor
 
-    def expand(self, batch: int) -> "Memory":
-        return Memory(*(part.expand(batch, *part.shape[1:]) for part in self))
+    def expand(self, batch: int) -> "Digest":
+        return Digest(*(part.expand(batch, *part.shape[1:]) for part in self))
 
 
 @final

@@ -1,14 +1,14 @@
 """A network whose attention follows the schedule.
 
-Give every token of a text the step at which it is revealed. A token has a *content*, which attends to the contents of its
-own and of earlier steps; a position has a *query*, which stands for a token that is not known yet and attends to the
-contents of strictly earlier steps. So
+Give every token of a text the step at which it is revealed. A token has a *content*, which attends to the contents of
+its own and of earlier steps; a position has a *query*, which stands for a token that is not known yet and attends to
+the contents of strictly earlier steps. So
 
     −log p(x) = Σ_k Σ_{i∈S_k} −log p̂_i(x_i | x_{S_1}, …, x_{S_{k−1}})
 
-needs one pass over contents and queries, whatever the number of steps: nothing that is revealed later changes a content,
-and nothing of a step changes its predictions. What was computed of a content is kept when a text is written, and never
-computed again (`unmask.models.recall`).
+needs one pass over contents and queries, whatever the number of steps: nothing that is revealed later changes a
+content, and nothing of a step changes its predictions. What was computed of a content is kept when a text is written,
+and never computed again (`unmask.models.recall`).
 
 Contents go through the layers; queries through the readers after them, which read keys and values of the contents as
 they leave the layers. A query starts from a blank, from the contents of its nearest neighbours on either side that it
@@ -18,9 +18,10 @@ readers that is the ordinary autoregressive network.
 A start token, of step −1 as tokens that are given, is seen by all: the first step has something to attend to.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 from unmask._torch import Tensor, torch
 from unmask.models._attention import angles, attend, rotate
@@ -59,6 +60,14 @@ class CausalConfig(Shape):
 
     def network(self) -> "Causal":
         return Causal(self)
+
+
+@final
+class Near(NamedTuple):
+    """A neighbour of each of some queries: its place, and what kind of distance that is."""
+
+    spot: Tensor
+    distance: Tensor
 
 
 @final
@@ -115,7 +124,9 @@ class Causal(Network):
         number = tokens.new_zeros((batch, length + 1)).scatter(1, slot, _numbers(slot))
         arrived = torch.cat([first + GIVEN, step], dim=1)
         place = torch.arange(1, length + 1, device=tokens.device)
-        x = self.asked(contents, number, arrived, place.expand(batch, -1), step)
+        near = self.neighbours(arrived[:, None], place.expand(batch, -1), step)
+        found = (number.gather(1, each.spot)[..., None].expand(-1, -1, contents.shape[-1]) for each in near)
+        x = self.asked([contents.gather(1, each) for each in found], near)
         if self.config.readers:
             key, value = self.memorised(contents, *turned)
             read = partial(attend, key=key, value=value, seen=_bias(when[:, None] < step[:, :, None], x))
@@ -129,29 +140,30 @@ class Causal(Network):
         key, value = self.keys_values(contents).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
         return rotate(key, cos, sin), value
 
-    def asked(self, contents: Tensor, number: Tensor, arrived: Tensor, place: Tensor, step: Tensor) -> Tensor:
-        """What queries start from, shape `(batch, queries, width)`.
+    def neighbours(self, arrived: Tensor, place: Tensor, step: Tensor) -> tuple["Near", "Near"]:
+        """The nearest places to the left and to the right of queries that became known before them.
 
         Arguments:
-            contents: Contents of the batch, shape `(batch, contents, width)`.
-            number: Which of them stands at each place, shape `(batch, places)`.
-            arrived: The step at which each place became known.
-            place: Where the queries stand, shape `(batch, queries)`; at least 1, as the start is at 0.
-            step: Their steps.
+            arrived: The step at which each place became known, shape `(…, places)`; the start, at place 0, is known.
+            place: Where the queries stand, shape `(…)`.
+            step: Their steps, of the same shape.
         """
-        spots = torch.arange(arrived.shape[1], device=arrived.device)
-        known = arrived[:, None] < step[:, :, None]
-        before, after = spots < place[:, :, None], spots > place[:, :, None]
-        left = torch.where(known & before, spots, 0).amax(dim=-1)
-        right = torch.where(known & after, spots, len(spots)).amin(dim=-1)
+        spots = torch.arange(arrived.shape[-1], device=arrived.device)
+        known, here = arrived < step[..., None], place[..., None]
+        left = torch.where(known & (spots < here), spots, 0).amax(dim=-1)
+        right = torch.where(known & (spots > here), spots, len(spots)).amin(dim=-1)
         none = right == len(spots)
-        right = right.masked_fill(none, 0)  # the start stands for nobody
+        far = self.get_buffer("far")
+        # Where there is nobody to the right, the start stands in, at no distance.
+        return Near(left, far[place - left]), Near(
+            right.masked_fill(none, 0), far[(right - place).masked_fill(none, 0)] + DISTANCES
+        )
+
+    def asked(self, contents: Sequence[Tensor], near: "Sequence[Near]") -> Tensor:
+        """What queries start from: a blank, the contents of their neighbours, and their distances."""
         x = self.blank
-        away = (place - left, (right - place).masked_fill(none, 0))
-        for side, (neighbour, distance) in enumerate(zip((left, right), away, strict=True)):
-            found = number.gather(1, neighbour)[..., None].expand(-1, -1, contents.shape[-1])
-            kind = self.get_buffer("far")[distance] + side * DISTANCES
-            x = x + self.sides[side](contents.gather(1, found)) + self.embed_distance(kind)
+        for side, content, each in zip(self.sides, contents, near, strict=True):
+            x = x + side(content) + self.embed_distance(each.distance)
         return x
 
     def predictor(self) -> "Recalling":

@@ -14,7 +14,7 @@ from typing import final
 
 from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
-from unmask.models._attention import Memory, Rows, angles, attend, rotate
+from unmask.models._attention import Digest, Rows, angles, attend, rotate
 from unmask.models._layers import Layer, Reader, start_small
 from unmask.models.shape import Network, Shape
 from unmask.predict import MaskPredictor
@@ -73,7 +73,7 @@ class Transformer(Network):
             return self(tokens, torch.arange(tokens.numel(), device=tokens.device)).unflatten(0, tokens.shape)
         return self.head(self.read(self.memory(tokens), Rows.at_home(rows, tokens.shape[1])))
 
-    def memory(self, tokens: Tensor, present: Tensor | None = None) -> Memory:
+    def memory(self, tokens: Tensor, present: Tensor | None = None) -> Digest:
         """What all positions together make of the tokens.
 
         Arguments:
@@ -90,9 +90,9 @@ class Transformer(Network):
         for layer in self.layers:
             x = layer(x, cos, sin, mix)
         key, value = self.keys_values(self.kept(x)).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
-        return Memory(x, rotate(key, cos, sin), value)
+        return Digest(x, rotate(key, cos, sin), value)
 
-    def read(self, memory: Memory, rows: Rows, present: Tensor | None = None) -> Tensor:
+    def read(self, memory: Digest, rows: Rows, present: Tensor | None = None) -> Tensor:
         """Hidden states of the rows, shape `(rows, width)`; `present` as for the memory."""
         x = memory.states.flatten(0, 1)[rows.flat]
         cos, sin = self._turns(rows.flat % memory.states.shape[1], x)
@@ -184,12 +184,12 @@ class Reading(MaskPredictor):
     def _hidden(self, tokens: Tensor, index: Tensor) -> Tensor:
         return self.model.read(self._memory(tokens), Rows.packed(index, *tokens.shape))
 
-    def _memory(self, tokens: Tensor) -> Memory:
+    def _memory(self, tokens: Tensor) -> Digest:
         """The memory of a batch, a few sequences at a time; of one, if all are equal, as they are at the first step."""
         if len(tokens) > 1 and bool((tokens == tokens[:1]).all()):
             return self.model.memory(tokens[:1]).expand(len(tokens))
         few = torch.split(tokens, max(1, _TOKENS // tokens.shape[1]))
-        return Memory(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
+        return Digest(*map(torch.cat, zip(*map(self.model.memory, few), strict=True)))
 
 
 def _visible(present: Tensor | None) -> Tensor | None:

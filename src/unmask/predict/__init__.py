@@ -9,6 +9,7 @@ dtype, and never as a float64 array over the whole vocabulary.
     ExactPredictor     the conditional marginals of a known distribution: a perfect model
     Logits             any module or function that maps token ids to logits
     Headed             a body that gives hidden states and a head that gives logits
+    Remembering        one that keeps what it made of known tokens (`unmask.predict.memory`)
 
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
@@ -18,6 +19,7 @@ A network in training mode is sampled and measured in evaluation mode, and then 
 """
 
 from unmask.predict.base import MaskPredictor, Prediction
+from unmask.predict.memory import Memory, Places, Remembering, told
 from unmask.predict.networks import device_of, evaluating, networks_of, predicting
 from unmask.predict.sources import ExactPredictor, Headed, Logits
 from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
@@ -30,7 +32,10 @@ __all__ = [
     "Headed",
     "Logits",
     "MaskPredictor",
+    "Memory",
+    "Places",
     "Prediction",
+    "Remembering",
     "Shifted",
     "Suppressed",
     "Tempered",
@@ -40,4 +45,5 @@ __all__ = [
     "evaluating",
     "networks_of",
     "predicting",
+    "told",
 ]

@@ -7,11 +7,14 @@ float32 or better whatever the model's dtype, and never as a float64 array over 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from unmask import _check as check
 from unmask._torch import Tensor, integral, outside, torch
 from unmask.predict import _fused as fused
+
+if TYPE_CHECKING:
+    from unmask.predict.memory import Memory
 
 _special: Any = torch.special  # torch has no types for it
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
@@ -159,6 +162,13 @@ class MaskPredictor(ABC):
         Returns:
             A prediction with one row for each entry of `rows`.
         """
+
+    def begin(self, tokens: Tensor, masked: Tensor) -> "Memory | None":
+        """What this predictor remembers of a batch as it starts; `None`, as it remembers nothing.
+
+        See `unmask.predict.memory` for those that do.
+        """
+        return None
 
 
 def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:

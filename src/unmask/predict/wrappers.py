@@ -1,12 +1,20 @@
-"""Predictors made of other predictors: guidance, tokens that may not be drawn, shifted and framed sequences, counts."""
+"""Predictors made of other predictors: guidance, tokens that may not be drawn, shifted and framed sequences, counts.
 
+One that alters predictions remembers what its predictor remembers. `Guided`, `Framed` and `Shifted` change what goes
+into it, and take all that is visible for given at every step.
+"""
+
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
+import numpy as np
+
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict.base import MaskPredictor, Prediction, called, precise, token_index, without
+from unmask.predict.memory import Memory, Places
 
 
 class Wrapper(MaskPredictor):
@@ -38,9 +46,49 @@ class Wrapper(MaskPredictor):
         return self.predictor.pad
 
 
+class Altering(Wrapper):
+    """A predictor that says what another one says, altered: it remembers what that one remembers."""
+
+    @abstractmethod
+    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+        """What becomes of a prediction for which so many sequences were evaluated."""
+
+    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
+        return self.altered(self.predictor(tokens, masked, rows), tokens.shape[0])
+
+    def begin(self, tokens: Tensor, masked: Tensor) -> Memory | None:
+        memory = self.predictor.begin(tokens, masked)
+        return None if memory is None else _Altered(self, memory)
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class Suppressed(Wrapper):
+class _Altered(Memory):
+    """What a predictor remembers whose predictions are altered."""
+
+    wrapper: Altering
+    memory: Memory
+
+    def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:
+        prediction, memory = self.memory.read(tokens, places)
+        return self.wrapper.altered(prediction, places.sequences.size), _Altered(self.wrapper, memory)
+
+    def revealed(self, places: Places) -> Memory:
+        return _Altered(self.wrapper, self.memory.revealed(places))
+
+    def scan(self, tokens: Tensor, drafted: Places, after: Places) -> tuple[Prediction, Prediction, Memory]:
+        first, then, memory = self.memory.scan(tokens, drafted, after)
+        sequences = np.union1d(drafted.sequences, after.sequences).size
+        # One evaluation has told both.
+        return self.wrapper.altered(first, sequences), self.wrapper.altered(then, 0), _Altered(self.wrapper, memory)
+
+    def accepted(self, places: Places) -> Memory:
+        return _Altered(self.wrapper, self.memory.accepted(places))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Suppressed(Altering):
     """Gives some tokens probability zero.
 
     Arguments:
@@ -56,13 +104,13 @@ class Suppressed(Wrapper):
         for token in check.listed("tokens", self.tokens, "be a list of token ids"):
             check.integer("tokens", token, least=0, most=self.vocab - 1)
 
-    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        return without(self.predictor(tokens, masked, rows), self.tokens)
+    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+        return without(prediction, self.tokens)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Tempered(Wrapper):
+class Tempered(Altering):
     """Divides the logits by a temperature: a predictor with a known error, for experiments.
 
     This changes the predictor itself; to sample at a temperature use `unmask.sample.draw.Categorical`.
@@ -79,9 +127,9 @@ class Tempered(Wrapper):
         super().__post_init__()
         check.real("temperature", self.temperature, above=0.0)
 
-    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        inner = self.predictor(tokens, masked, rows)
-        return Prediction(inner.parts, lambda *parts: precise(inner.head(*parts)) / self.temperature, inner.vocab)
+    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+        head = prediction.head
+        return Prediction(prediction.parts, lambda *parts: precise(head(*parts)) / self.temperature, prediction.vocab)
 
 
 @final
@@ -212,7 +260,7 @@ class Guided(Wrapper):
 
 @final
 @dataclass(eq=False)
-class Counted(Wrapper):
+class Counted(Altering):
     """Counts what is asked of a predictor.
 
     Attributes:
@@ -229,15 +277,18 @@ class Counted(Wrapper):
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        self.calls += 1
-        self.sequences += tokens.shape[0]
-        self.rows += tokens.numel() if rows is None else rows.numel()
-        return self.predictor(tokens, masked, rows)
+        return super().__call__(tokens, masked, rows)
+
+    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+        self.calls += sequences > 0
+        self.sequences += sequences
+        self.rows += len(prediction)
+        return prediction
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Watched(Wrapper):
+class Watched(Altering):
     """Reports the number of sequences of every evaluation, to move a progress bar.
 
     Arguments:
@@ -252,7 +303,6 @@ class Watched(Wrapper):
         super().__post_init__()
         check.function("report", self.report)
 
-    def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        prediction = self.predictor(tokens, masked, rows)
-        self.report(tokens.shape[0])
+    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+        self.report(sequences)
         return prediction

@@ -3,6 +3,7 @@
     sampler    the loop
     state      what it has at hand between two steps, and what one step did
     plan       which positions come at which step, for a batch
+    ranking    candidates of a step where that depends on predictions
     start      what a batch starts from
     seeds      where its randomness comes from
     draw       how a token is drawn from its prediction

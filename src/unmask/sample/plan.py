@@ -9,7 +9,6 @@ cost nothing, whatever the other sequences do. A sequence that is done takes no 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -18,11 +17,27 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.order import BlindOrder, ReactiveOrder
-from unmask.predict import MaskPredictor
-from unmask.predict.base import Prediction
+from unmask.predict import Places, Prediction
+from unmask.sample.ranking import Ranking, counted
 from unmask.schedule import Schedule
 from unmask.size.base import Blind, Planned
-from unmask.size.reactive import Ranked, Reactive
+from unmask.size.reactive import Reactive
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The positions that one step needs predicted.
+
+    Attributes:
+        index: Number of the step.
+        places: The positions, by sequence.
+        wanted: How many of each sequence are to be revealed, where that is known and they are not all.
+    """
+
+    index: int
+    places: Places
+    wanted: Tensor | None = None
 
 
 @final
@@ -31,24 +46,30 @@ class Chosen:
     """The positions of one step and their predictions.
 
     Attributes:
-        index: Number of the step.
         rows: Flat indices into `batch · length`, by sequence, and in each by its order.
         prediction: Predictions of those rows.
-        sequences: Indices of the sequences they belong to.
     """
 
-    index: int
     rows: Tensor
     prediction: Prediction
-    sequences: NDArray[np.int64]
 
 
 class Plan(ABC):
     """Which positions of a batch come at which step."""
 
     @abstractmethod
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
-        """The next non-empty step from `step` on, or `None` when nothing is left."""
+    def ask(self, step: int, masked: Tensor, *, whole: bool) -> Asked | None:
+        """What the next non-empty step from `step` on needs predicted, or `None` when nothing is left.
+
+        Arguments:
+            step: Number of the step.
+            masked: What is masked now, shape `(batch, length)`.
+            whole: Whether all sequences of the batch must take part.
+        """
+
+    @abstractmethod
+    def choose(self, asked: Asked, prediction: Prediction) -> Chosen:
+        """What the step reveals, given what it asked for."""
 
     @abstractmethod
     def without(self, closed: Tensor) -> "Plan":
@@ -80,12 +101,21 @@ def plan_for(
 def agenda_of(
     schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], lengths: NDArray[np.int64]
 ) -> "list[list[Stretch]]":
-    """The blocks of each sequence one after the other, all that can be known before the model runs."""
-    draws = _Draws(schedule.size)
-    return [
-        _agenda(schedule, draws, row[:length], source)
-        for row, source, length in zip(masked, sources, lengths, strict=True)
-    ]
+    """The blocks of each sequence one after the other, all that can be known before the model runs.
+
+    Where nothing is drawn, sequences that have the same to fill share one list.
+    """
+    draws, known = _Draws(schedule.size), dict[bytes, list[Stretch]]()
+    within = schedule.within
+    settled = isinstance(schedule.size, Planned) and isinstance(within, BlindOrder) and within.fixed
+    result: list[list[Stretch]] = []
+    for row, source, length in zip(masked, sources, lengths, strict=True):
+        own = row[:length]
+        key = own.tobytes() if settled else b""
+        if key not in known or not settled:
+            known[key] = _agenda(schedule, draws, own, source)
+        result.append(known[key])
+    return result
 
 
 @final
@@ -159,6 +189,7 @@ class BlindPlan(Plan):
         shape: Batch and length.
         ends: Where each step ends in `row`; the first entry is 0.
         sequences: The sequences of each step, one step after the other, on the host.
+        counts: How many positions of each of them the step reveals, on the host.
         parts: Where each step ends in `sequences`; the first entry is 0.
         rows: `row` on the device.
         local: The same positions among the sequences of their step alone, on the device.
@@ -170,6 +201,7 @@ class BlindPlan(Plan):
     shape: tuple[int, ...]
     ends: NDArray[np.int64]
     sequences: NDArray[np.int64]
+    counts: NDArray[np.int64]
     parts: NDArray[np.int64]
     rows: Tensor
     local: Tensor
@@ -201,13 +233,14 @@ class BlindPlan(Plan):
         # One transfer for the whole plan; the steps are slices of it.
         moved = torch.as_tensor(np.concatenate([row, local, sequences])).to(device)
         rows, among, index = moved[: row.size], moved[row.size : 2 * row.size], moved[2 * row.size :]
-        return BlindPlan(row, step, shape, ends, sequences, parts, rows, among, index)
+        counts = np.diff(np.append(np.flatnonzero(first), row.size))
+        return BlindPlan(row, step, shape, ends, sequences, counts, parts, rows, among, index)
 
     def without(self, closed: Tensor) -> "BlindPlan":
         gone: NDArray[np.bool_] = closed.flatten().cpu().numpy()[self.row]
         return BlindPlan._cut(self.row[~gone], self.step[~gone], self.shape, closed.device) if gone.any() else self
 
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
+    def ask(self, step: int, masked: Tensor, *, whole: bool) -> Asked | None:
         # The first step from `step` on that reveals anything: an early stop may have emptied some.
         done = int(self.ends[min(step, self.ends.size - 1)])
         step = int(np.searchsorted(self.ends, done, side="right")) - 1
@@ -215,13 +248,12 @@ class BlindPlan(Plan):
             return None
         part = slice(int(self.ends[step]), int(self.ends[step + 1]))
         some = slice(int(self.parts[step]), int(self.parts[step + 1]))
-        sequences, rows = self.sequences[some], self.rows[part]
-        if sequences.size == self.shape[0] or predictor.whole:
-            prediction = predictor(tokens, masked, rows)
-        else:
-            index = self.index[some]
-            prediction = predictor(tokens[index], masked[index], self.local[part])
-        return Chosen(step, rows, prediction, sequences)
+        return Asked(
+            step, Places(self.rows[part], self.sequences[some], self.counts[some], self.index[some], self.local[part])
+        )
+
+    def choose(self, asked: Asked, prediction: Prediction) -> Chosen:
+        return Chosen(asked.places.rows, prediction)
 
 
 @final
@@ -260,31 +292,39 @@ class ReactivePlan(Plan):
         table = torch.as_tensor(turns).to(device) if isinstance(schedule.size, Blind) else None
         return ReactivePlan(schedule, torch.as_tensor(block).to(device), torch.as_tensor(rank).to(device), table)
 
-    def choose(self, step: int, tokens: Tensor, masked: Tensor, predictor: MaskPredictor) -> Chosen | None:
-        if tokens.numel() == 0:
+    def ask(self, step: int, masked: Tensor, *, whole: bool) -> Asked | None:
+        if masked.numel() == 0:
             return None
         candidates, wanted = self._candidates(step, masked)
-        sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
+        sequences = torch.nonzero(candidates.any(dim=1))[:, 0]
         # A host may have filled all that was due, or an early stop closed it: the next step may have something left.
         while sequences.numel() == 0:
             step += 1
             if self.turns is None or step >= self.turns.shape[1]:
                 return None
             candidates, wanted = self._candidates(step, masked)
-            sequences = evaluated = torch.nonzero(candidates.any(dim=1))[:, 0]
-        if predictor.whole:
-            sequences = torch.arange(tokens.shape[0], device=tokens.device)
+            sequences = torch.nonzero(candidates.any(dim=1))[:, 0]
+        evaluated: NDArray[np.int64] = sequences.cpu().numpy()
+        if whole:
+            sequences = torch.arange(masked.shape[0], device=masked.device)
         candidates = candidates[sequences]
-        rows = torch.nonzero(candidates.flatten())[:, 0]
-        prediction = predictor(tokens[sequences], masked[sequences], rows)
-        ranking = _Ranking.of(candidates, rows, prediction, self._scores(sequences, rows, prediction))
+        local = torch.nonzero(candidates.flatten())[:, 0]
+        length = masked.shape[1]
+        rows = sequences[local // length] * length + local % length
+        counts: NDArray[np.int64] = candidates.sum(dim=1).cpu().numpy()
+        places = Places(rows, evaluated, counts[counts > 0], sequences, local)
+        return Asked(step, places, wanted[sequences])
+
+    def choose(self, asked: Asked, prediction: Prediction) -> Chosen:
+        local, sequences = asked.places.local, asked.places.index
+        candidates = torch.zeros((len(sequences), self.block.shape[1]), dtype=torch.bool, device=local.device)
+        candidates.view(-1)[local] = True
+        ranking = Ranking.of(candidates, local, prediction, self._scores(sequences, local, prediction))
         size = self.schedule.size
-        count = wanted[sequences] if isinstance(size, Blind) else _counted(size, ranking)
+        count = asked.wanted if isinstance(size, Blind) else counted(size, ranking)
+        assert count is not None
         chosen = ranking.first(count)
-        length = tokens.shape[1]
-        local = rows[chosen]
-        whole = sequences[local // length] * length + local % length
-        return Chosen(step, whole, prediction.take(chosen), evaluated.cpu().numpy())
+        return Chosen(asked.places.rows[chosen], prediction.take(chosen))
 
     def without(self, closed: Tensor) -> "ReactivePlan":
         return self  # it looks at what is masked at each step
@@ -312,65 +352,3 @@ class ReactivePlan(Plan):
                 "", f"The order must give one number for each of {rows.numel()} positions, which {within!r} did not"
             )
         return score if score.is_floating_point() else score.double()
-
-
-def _counted(size: Reactive, ranking: "_Ranking") -> Tensor:
-    """How many positions of each sequence a size reveals, if it says so for each, and at least one."""
-    count: object = size.count(ranking)
-    if not isinstance(count, Tensor) or count.shape != ranking.valid.shape[:1]:
-        raise check.InputError(
-            "", f"The size must give one number for each of {len(ranking.valid)} sequences, which {size!r} did not"
-        )
-    if bool((ranking.valid.any(dim=1) & (count < 1)).any()):
-        raise check.InputError("", f"The size must reveal at least one of the masked positions, which {size!r} did not")
-    return count
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Ranking(Ranked):
-    """Candidates of each sequence by descending score; ties keep the order of positions.
-
-    Attributes:
-        valid: Shape `(batch, longest)`.
-        order: For each sequence, indices into the prediction's rows in ranked order, padded with any index.
-        prediction: Predictions of all candidates.
-    """
-
-    valid: Tensor
-    order: Tensor
-    prediction: Prediction
-
-    @staticmethod
-    def of(candidates: Tensor, rows: Tensor, prediction: Prediction, score: Tensor) -> "_Ranking":
-        length = candidates.shape[1]
-        dense = torch.full(candidates.shape, -torch.inf, dtype=score.dtype, device=score.device)
-        dense.view(-1)[rows] = score
-        # Padding must come after candidates even where a score is −∞: sort by score, then stably by being a candidate.
-        by_score = dense.argsort(dim=1, descending=True, stable=True)
-        last = (~candidates).gather(1, by_score).to(torch.int8).argsort(dim=1, stable=True)
-        position = by_score.gather(1, last)
-        number = torch.zeros(candidates.numel(), dtype=torch.int64, device=rows.device)
-        number[rows] = torch.arange(rows.numel(), device=rows.device)
-        counts = candidates.sum(dim=1, keepdim=True)
-        longest = int(counts.max())
-        position = position[:, :longest]
-        valid = torch.arange(longest, device=rows.device) < counts
-        base = torch.arange(candidates.shape[0], device=rows.device)[:, None] * length
-        return _Ranking(valid, number[base + position], prediction)
-
-    @cached_property
-    def confidence(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - a property that keeps its value
-        return self._ranked(self.prediction.confidence)
-
-    @cached_property
-    def entropy(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - a property that keeps its value
-        return self._ranked(self.prediction.entropy)
-
-    def _ranked(self, values: Tensor) -> Tensor:
-        return values[self.order].masked_fill(~self.valid, 0.0)
-
-    def first(self, count: Tensor) -> Tensor:
-        """Indices into the prediction's rows of the first `count` of each sequence."""
-        rank = torch.arange(self.valid.shape[1], device=self.valid.device)
-        return self.order[self.valid & (rank < count[:, None])]

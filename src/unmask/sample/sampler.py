@@ -24,7 +24,7 @@ import numpy as np
 from unmask import _check as check
 from unmask._torch import Tensor, outside, plain, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
-from unmask.predict import MaskPredictor, evaluating, predicting
+from unmask.predict import MaskPredictor, Places, evaluating, predicting, told
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
 from unmask.sample.plan import plan_for
 from unmask.sample.seeds import Seeds, seeds_of
@@ -114,6 +114,7 @@ class Sampler:
             calls=0,
             seeds=seeds,
             end=None if self.stop is None else self.stop.end,
+            memory=self.predictor.begin(blanked, hidden),
         )
 
     @predicting
@@ -125,9 +126,11 @@ class Sampler:
                 otherwise `State.trace` says so.
         """
         check.instance("state", state, State, "be a State")
-        choice = state.plan.choose(state.step, state.tokens, state.masked, self.predictor)
-        if choice is None:
+        asked = state.plan.ask(state.step, state.masked, whole=self.predictor.whole)
+        if asked is None:
             return state, None
+        prediction, memory = told(self.predictor, state.memory, state.tokens, state.masked, asked.places)
+        choice = state.plan.choose(asked, prediction)
         drawn: list[Tensor] = []
         scores: list[Tensor] = []
         uniform = state.uniform.flatten()[choice.rows]
@@ -143,20 +146,24 @@ class Sampler:
         if (waits and bool(torch.isnan(score).any())) or seen(score, torch.isnan):
             raise impossible()
         evaluations = state.evaluations.copy()
-        evaluations[choice.sequences] += 1
+        evaluations[asked.places.sequences] += 1
+        if memory is not None:
+            every = choice.rows is asked.places.rows
+            memory = memory.revealed(asked.places if every else Places.of(choice.rows, state.tokens.shape[1]))
         state = replace(
             state,
             tokens=_put(state.tokens, choice.rows, token),
             masked=_put(state.masked, choice.rows, torch.zeros_like(choice.rows, dtype=torch.bool)),
-            revealed=_put(state.revealed, choice.rows, torch.full_like(choice.rows, choice.index)),
+            revealed=_put(state.revealed, choice.rows, torch.full_like(choice.rows, asked.index)),
             log_probability=_put(state.log_probability, choice.rows, score),
-            step=choice.index + 1,
+            step=asked.index + 1,
             evaluations=evaluations,
             calls=state.calls + 1,
+            memory=memory,
         )
         if self.stop is not None:
             state = stopped(state, self.stop)
-        return state, Step(choice.index, choice.rows, token, score)
+        return state, Step(asked.index, choice.rows, token, score)
 
     def steps(self, state: State) -> Iterator[tuple[State, Step]]:
         """All remaining steps, one after the other."""

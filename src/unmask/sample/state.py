@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
+from unmask.predict import Memory
 from unmask.sample.draw import impossible
 from unmask.sample.plan import Plan
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
@@ -30,6 +31,7 @@ class State:
         calls: Predictor calls.
         seeds: The seed of each sequence.
         end: The token id at which the sampler is to stop; `None` if it never does.
+        memory: What the predictor remembers of the batch; `None` if it remembers nothing.
     """
 
     tokens: Tensor
@@ -43,6 +45,7 @@ class State:
     calls: int
     seeds: tuple[int, ...]
     end: int | None = None
+    memory: Memory | None = None
 
     def trace(self) -> Trace:
         """The record of all steps so far, on the CPU.

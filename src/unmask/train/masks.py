@@ -116,9 +116,9 @@ class EveryStep(Lessons):
             raise check.InputError("given", "be at most 1", found=f"{self.given:g}")
 
     def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
-        batch, length = tokens.shape
-        begun = rng.random(batch) < self.given
-        hidden = np.arange(length) >= np.where(begun, rng.integers(length, size=batch), 0)[:, None]
+        batch, length = len(tokens), int(tokens.shape[1])
+        first = rng.integers(length, size=batch) * (rng.random(batch) < self.given)
+        hidden = np.arange(length) >= first[:, None]
         counts = _shares(batch, self.weights or [1.0] * len(self.schedules), rng)
         ends = np.cumsum(counts)
         parts = [
@@ -134,10 +134,15 @@ def steps_of(schedule: Schedule, hidden: NDArray[np.bool_], rng: np.random.Gener
 
     The plan is the one that a sampler would follow, so that every order means the same here and there.
     """
-    batch, length = hidden.shape
+    batch, length = len(hidden), int(hidden.shape[1])
     step = np.full(hidden.shape, -1, dtype=np.int64)
-    agenda = agenda_of(schedule, hidden, [rng] * batch, np.full(batch, length))
+    agenda = agenda_of(schedule, hidden, [rng] * batch, np.full(batch, length, dtype=np.int64))
+    done: dict[int, NDArray[np.int64]] = {}
     for row, stretches in zip(step, agenda, strict=True):
+        if id(stretches) in done:  # as another one
+            row[:] = done[id(stretches)]
+            continue
+        done[id(stretches)] = row
         sizes = np.concatenate([stretch.sizes for stretch in stretches])
         row[np.concatenate([stretch.positions for stretch in stretches])] = np.repeat(np.arange(sizes.size), sizes)
     return step

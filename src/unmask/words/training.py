@@ -18,8 +18,8 @@ from unmask._atomic import locked, replacing
 from unmask._files import read_text
 from unmask._torch import torch
 from unmask.data import rows
-from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.models.shape import Shape
+from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
 from unmask.schedule import Schedule
 from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
 from unmask.train.memory import fitting

@@ -1,82 +1,17 @@
-"""Which masked position comes first.
-
-An order ranks the positions to be filled; a size then cuts the ranking. *Blind* orders are drawn before any model
-runs:
-
-    Random         every order equally likely: what the theory of `unmask.size` assumes
-    Spread         bit reversal: tokens revealed together lie far apart
-    SpreadGrid     the same on a two-dimensional grid (images)
-    Comb           segments in step: the j-th token of every segment together, each beside a revealed run
-    Periodic       residues in any order, all positions of a residue together: what a search can improve
-    LeftToRight    autoregressive
-    Dilated        halving strides, as in dilated unmasking
-
-*Reactive* orders look at the predictions of all masked positions, never at the tokens that will be drawn from them:
-
-    Confidence     largest probability first
-    Margin         largest gap between the two best tokens first
-    Entropy        smallest entropy first
-
-`Blocks` applies any of them to one stretch of the sequence after the other (semi-autoregressive decoding).
-"""
+"""Orders that are drawn before any model runs."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, final
+from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask import _check as check
-
-Positions = NDArray[np.int64]
+from unmask.order.base import BlindOrder, Positions, ascending
 
 _LONGEST_SIDE = 2**12  # of a grid: its square has as many cells as the longest sequence has tokens
-
-
-class Order(ABC):  # noqa: B024 - what is abstract differs between its two kinds
-    """Ranks the masked positions of a sequence: a `BlindOrder`, a `ReactiveOrder`, or `Blocks` of one of these."""
-
-    def blocks(self, positions: Positions) -> list[Positions]:
-        """The stretches that are filled one after the other; a single one unless the order says otherwise."""
-        return [_ascending(positions)]
-
-
-class BlindOrder(Order):
-    """An order that is drawn without looking at predictions."""
-
-    @abstractmethod
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        """The masked `positions` (ascending) of a sequence of `length` tokens in the order of their revelation.
-
-        Arguments:
-            positions: Positions to be filled, ascending.
-            length: Length of the whole sequence.
-            steps: Number of steps in which they will be filled; `None` if that depends on predictions.
-            rng: Source of randomness: a numpy generator, or a seed that makes one.
-        """
-
-
-class Predictions(Protocol):
-    """What an order may read of predictions, one number for each position, as in `unmask.predict.Prediction`."""
-
-    @property
-    def confidence(self) -> Any: ...
-    @property
-    def margin(self) -> Any: ...
-    @property
-    def entropy(self) -> Any: ...
-
-
-class ReactiveOrder(Order):
-    """An order that looks at the predictions of all masked positions."""
-
-    @abstractmethod
-    def score(self, prediction: Predictions) -> Any:
-        """One number for each predicted position; the largest is revealed first."""
 
 
 @final
@@ -93,6 +28,8 @@ class Random(BlindOrder):
 @dataclass(frozen=True)
 class LeftToRight(BlindOrder):
     """Ascending positions."""
+
+    fixed = True
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, _ = _arguments(positions, length, steps, rng)
@@ -151,15 +88,13 @@ class Comb(BlindOrder):
     """Segments in step: first one token of every segment, then its right neighbour in every segment, and so on.
 
     Tokens revealed together are a segment apart, and each is predicted next to a *contiguous* run of revealed ones,
-    where trained models are at their best. The teeth start at a common random shift, one that keeps the longer teeth
-    first: even sizes reveal the remainder first, and a step then never takes part of two teeth.
+    where trained models are at their best. The teeth start at a common shift, one that keeps the longer teeth first:
+    even sizes reveal the remainder first, and a step then never takes part of two teeth.
 
     Arguments:
         segments: Number of segments. By default as many as make one tooth per step, `positions / steps`; with a size
-            that looks at predictions, whose steps nobody knows beforehand, as many as each has tokens, the square
-            root of the positions.
-        shift: Where the first tooth starts, at random by default. At 0 every segment is whole: a shift cuts one in
-            two, of which the first part begins late and without anything to its left.
+            that looks at predictions, whose steps nobody knows, as many as each has tokens, the root of the positions.
+        shift: Where the first tooth starts, at random by default. Only with 0 is every segment whole.
 
     Example:
         >>> Comb(2).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))
@@ -175,6 +110,10 @@ class Comb(BlindOrder):
         if self.shift is not None:
             check.integer("shift", self.shift, least=0, most=check.LONGEST)
 
+    @property
+    def fixed(self) -> bool:
+        return self.shift is not None
+
     def teeth(self, count: int, steps: int | None) -> int:
         """Teeth among so many positions, which is tokens per segment; by default one for each step."""
         count = check.integer("count", count, least=1)
@@ -188,9 +127,7 @@ class Comb(BlindOrder):
         positions, source = _arguments(positions, length, steps, rng)
         count = positions.size
         teeth = self.teeth(count, steps)
-        drawn = _shift(count, teeth, source)
-        # A given shift is kept as far as the longer teeth stay first.
-        shift = drawn if self.shift is None else self.shift if count % teeth == 0 else 0
+        shift = _shift(count, teeth, source) if self.shift is None or count % teeth else self.shift
         tooth = (np.arange(count) - shift) % teeth
         return positions[np.lexsort([_places(count), tooth])]
 
@@ -245,6 +182,8 @@ class Dilated(BlindOrder):
         [2, 2, 4]
     """
 
+    fixed = True
+
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, _ = _arguments(positions, length, steps, rng)
         return positions[np.argsort(_dilated_rounds(positions.size), kind="stable")]
@@ -254,56 +193,6 @@ class Dilated(BlindOrder):
         """How many of `count` positions each round reveals."""
         sizes = np.bincount(_dilated_rounds(check.integer("count", count, least=1, most=check.LONGEST)))
         return [int(size) for size in sizes if size]
-
-
-@final
-@dataclass(frozen=True)
-class Confidence(ReactiveOrder):
-    """Largest probability first (low-confidence remasking at temperature 0, MaskGIT)."""
-
-    def score(self, prediction: Predictions) -> Any:
-        return _read(prediction, "confidence")
-
-
-@final
-@dataclass(frozen=True)
-class Margin(ReactiveOrder):
-    """Largest gap between the two largest probabilities first."""
-
-    def score(self, prediction: Predictions) -> Any:
-        return _read(prediction, "margin")
-
-
-@final
-@dataclass(frozen=True)
-class Entropy(ReactiveOrder):
-    """Smallest entropy first."""
-
-    def score(self, prediction: Predictions) -> Any:
-        return -_read(prediction, "entropy")
-
-
-@final
-@dataclass(frozen=True)
-class Blocks(Order):
-    """One stretch of `length` positions after the other, each filled by `order`, with the schedule's size anew.
-
-    Blocks are counted from the first masked position, so a prompt does not shift them.
-    """
-
-    order: BlindOrder | ReactiveOrder
-    length: int
-
-    def __post_init__(self):
-        check.integer("length", self.length, least=1, most=check.EXACT)
-        check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order other than Blocks")
-
-    def blocks(self, positions: Positions) -> list[Positions]:
-        positions = _ascending(positions)
-        if positions.size == 0:
-            return []
-        block = (positions - positions[0]) // self.length
-        return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
 
 
 def bit_reversal(length: int) -> Positions:
@@ -341,26 +230,10 @@ def _arguments(positions: object, length: object, steps: object, rng: object) ->
     length = check.integer("length", length, least=1, most=check.LONGEST)
     if steps is not None:
         check.integer("steps", steps, least=1)
-    given = _ascending(positions)
+    given = ascending(positions)
     if given.size == 0 or given[0] < 0 or given[-1] >= length:
         raise check.InputError("positions", f"hold positions from 0 to {length - 1}, at least one")
     return given, check.generator("rng", rng)
-
-
-def _ascending(positions: object) -> Positions:
-    given = check.array("positions", positions)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise check.InputError("positions", "be a list of integers", found=f"{given.dtype} of shape {given.shape}")
-    given = given.astype(np.int64, copy=False)
-    if (given[1:] <= given[:-1]).any():
-        raise check.InputError("positions", "be in ascending order, each once")
-    return given
-
-
-def _read(prediction: object, what: str) -> Any:
-    if isinstance(prediction, type) or not hasattr(prediction, what):
-        raise check.InputError("prediction", f"have a {what} of each position", found=check.shown(prediction))
-    return getattr(prediction, what)
 
 
 def _first_met(walk: Positions) -> Positions:

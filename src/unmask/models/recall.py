@@ -1,0 +1,364 @@
+"""What a network that is causal in the schedule keeps of a batch while it is written.
+
+Keys and values of every content stand in a table by their place in the text, the start before all; which of them a
+state may see is a matter of the step at which each became known. What is not known yet may hold anything: it is not
+seen. So a draft that is taken back needs no cleaning up, and what is written does not depend on the order in which a
+batch came.
+
+Tables are written in place. A memory that is not the newest of its batch copies them before it goes on.
+
+On a CPU rows of a batch have the bits that they would have alone: sequences of one length are a table of their own, and
+matrix products have at least `_COMPANY` rows, since below that their rounding depends on how many there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import _check as check
+from unmask._torch import Tensor, torch
+from unmask.models._attention import attend
+from unmask.models.causal import GIVEN, Causal, Near
+from unmask.predict import Memory, Places, Prediction, Remembering
+from unmask.sequences import own_lengths
+
+_UNKNOWN = 1 << 40  # the step of what is not known: after all others
+_COMPANY = 16
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recalling(Remembering):
+    """A network that is causal in the schedule, as a mask predictor that remembers."""
+
+    model: Causal
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab
+
+    @property
+    def pad(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.model.config.vocab + 1
+
+    def begin(self, tokens: Tensor, masked: Tensor) -> "Recall":
+        batch, length = tokens.shape
+        self._check_length(length)
+        given = torch.nonzero((~masked & (tokens != self.pad)).flatten())[:, 0]
+        lengths = np.full(batch, length) if tokens.is_cuda else own_lengths(tokens, self.pad)
+        parts = tuple(_Part.of(self.model, lengths == each, int(each), length) for each in np.unique(lengths))
+        return Recall(self, parts, length, (Places.of(given, length),))
+
+    def stepped(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Prediction:
+        self._check_length(tokens.shape[1])
+        padding = tokens == self.pad
+        step = step.masked_fill(padding, _UNKNOWN)
+        tokens = tokens.masked_fill(padding, 0)
+        return Prediction((self.model.hidden(tokens, step).flatten(0, 1)[rows],), self.head, self.vocab)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits of hidden states."""
+        return self.model.head(_padded(hidden))[: len(hidden)]
+
+    def _check_length(self, length: int) -> None:
+        if length > self.model.config.length:
+            raise check.InputError("tokens", f"have at most {self.model.config.length} positions", found=f"{length}")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Recall(Memory):
+    """What is kept of a batch.
+
+    Attributes:
+        predictor: Whose memory it is.
+        parts: Sequences of one length each; all of them on a GPU.
+        length: Length of the batch.
+        pending: Places that became known and are not computed yet, by step.
+    """
+
+    predictor: Recalling
+    parts: "tuple[_Part, ...]"
+    length: int
+    pending: tuple[Places, ...] = ()
+
+    def revealed(self, places: Places) -> "Recall":
+        return replace(self, pending=(*self.pending, places))
+
+    def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, "Recall"]:
+        hidden, memory = self._advanced(tokens, (), places)
+        return self._prediction(hidden), memory
+
+    def scan(self, tokens: Tensor, drafted: Places, after: Places) -> tuple[Prediction, Prediction, "Recall"]:
+        hidden, memory = self._advanced(tokens, (drafted,), after)
+        return self._prediction(hidden[: len(drafted)]), self._prediction(hidden[len(drafted) :]), memory
+
+    def accepted(self, places: Places) -> "Recall":
+        return replace(self, parts=tuple(part.known(places) for part in self.parts))
+
+    def _prediction(self, hidden: Tensor) -> Prediction:
+        return Prediction((hidden,), self.predictor.head, self.predictor.vocab)
+
+    def _advanced(self, tokens: Tensor, drafted: tuple[Places, ...], places: Places) -> tuple[Tensor, "Recall"]:
+        """Hidden states of drafted positions one by one, then of places after them; and the memory after that."""
+        flat, parts = tokens.flatten(), list[_Part]()
+        found: list[tuple[Tensor, Tensor]] = []
+        for part in self.parts:
+            moved, where, hidden = part.advanced(flat, self.pending, drafted, places)
+            parts.append(moved)
+            found.append((where, hidden))
+        memory = replace(self, parts=tuple(parts), pending=())
+        if len(found) == 1:
+            return found[0][1], memory
+        hidden = torch.cat([each for _, each in found])
+        return torch.empty_like(hidden).index_copy(0, torch.cat([where for where, _ in found]), hidden), memory
+
+
+@final
+class _Cells(NamedTuple):
+    """Contents or queries of a part, and where each stands in a table `(sequences, breadth)` for attention.
+
+    Attributes:
+        token: Token ids of contents; unused for queries.
+        line: The sequence of each within its part.
+        slot: Its place in the text, the start at 0.
+        step: Its step.
+        cell: Its cell of the table.
+        breadth: The breadth of the table.
+        whole: True if the cells are all of the table, in order.
+    """
+
+    token: Tensor
+    line: Tensor
+    slot: Tensor
+    step: Tensor
+    cell: Tensor
+    breadth: int
+    whole: bool
+
+    def table(self, values: Tensor, lines: int, fill: float = 0.0) -> Tensor:
+        """Values of the cells in the table, shape `(lines, breadth, …)`."""
+        if self.whole:
+            return values.view(lines, self.breadth, *values.shape[1:])
+        blank = values.new_full((lines * self.breadth, *values.shape[1:]), fill)
+        return blank.index_copy(0, self.cell, values).view(lines, self.breadth, *values.shape[1:])
+
+    def back(self, table: Tensor) -> Tensor:
+        """The cells of a table."""
+        flat = table.flatten(0, 1)
+        return flat if self.whole else flat[self.cell]
+
+
+@final
+@dataclass(eq=False)
+class _Tables:
+    """Keys and values of all layers and of the readers, and contents, by sequence and place; written in place.
+
+    Attributes:
+        pairs: Shape `(layers + 1, 2, sequences, places, heads, …)`.
+        contents: Shape `(sequences, places, width)`.
+        newest: The mark of the memory that wrote last.
+    """
+
+    pairs: Tensor
+    contents: Tensor
+    newest: object = field(default_factory=object)
+
+    def copied(self) -> "_Tables":
+        return _Tables(self.pairs.clone(), self.contents.clone())
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Sequences of one length.
+
+    Attributes:
+        model: The network.
+        lines: The number of each sequence of the batch within this part, −1 where it belongs to another; None if it is
+            the whole batch.
+        count: How many they are.
+        length: Their length.
+        wide: The length of the batch, in which flat indices are counted.
+        tables: What was computed.
+        arrived: `GIVEN` where a place is known, and a step after all others where it is not; shape `(count, places)`.
+        mark: That of the tables when this was made.
+        begun: Whether the start was computed.
+    """
+
+    model: Causal
+    lines: Tensor | None
+    count: int
+    length: int
+    wide: int
+    tables: _Tables
+    arrived: Tensor
+    mark: object
+    begun: bool = False
+
+    @staticmethod
+    def of(model: Causal, members: NDArray[np.bool_], length: int, wide: int) -> "_Part":
+        config, weight = model.config, model.head.weight
+        count, places = int(members.sum()), length + 1
+        shape = (config.layers + (config.readers > 0), 2, count, places, config.heads, config.width // config.heads)
+        # Zeros, not whatever the memory holds: what is not seen must still be numbers.
+        tables = _Tables(weight.new_zeros(shape), weight.new_zeros((count, places, config.width)))
+        arrived = torch.full((count, places), _UNKNOWN, device=weight.device)
+        arrived[:, 0] = GIVEN
+        lines = None if members.all() else torch.as_tensor(np.where(members, np.cumsum(members) - 1, -1))
+        return _Part(model, lines, count, length, wide, tables, arrived, tables.newest)
+
+    def known(self, places: Places) -> "_Part":
+        """The same with drafts known."""
+        rows, _ = self._own(places)
+        line, slot = self._spots(rows)
+        return replace(self, arrived=self.arrived.index_put((line, slot), torch.full_like(line, GIVEN)))
+
+    def advanced(
+        self, tokens: Tensor, pending: Sequence[Places], drafted: Sequence[Places], wanted: Places
+    ) -> "tuple[_Part, Tensor, Tensor]":
+        """Compute what became known, then drafts one by one, and hidden states of drafted and wanted places.
+
+        Returns:
+            What comes of this part; where its hidden states belong among those of the batch; and these.
+        """
+        part = self if self.mark is self.tables.newest else replace(self, tables=self.tables.copied())
+        steps = len(pending)
+        contents = [self._cells(tokens, places, number, one_by_one=False) for number, places in enumerate(pending)]
+        drafts = [self._cells(tokens, places, steps, one_by_one=True) for places in drafted]
+        if not self.begun:
+            # The start and what is given are one step, before all others.
+            first = [each._replace(step=torch.full_like(each.step, GIVEN)) for each in contents[:1]]
+            contents = [self._start(), *first, *contents[1:]]
+        asked = self._cells(tokens, wanted, _UNKNOWN - 1, one_by_one=False)
+        arrived = part.arrived
+        settled = _joined(contents)
+        if settled is not None:
+            arrived = arrived.index_put((settled.line, settled.slot), settled.step)
+        now, everything = arrived, _joined([*contents, *drafts])
+        for each in drafts:
+            now = now.index_put((each.line, each.slot), each.step)
+        if everything is not None and everything.token.numel():
+            part._extend(everything, now)
+        queries = _joined([*drafts, asked])
+        assert queries is not None
+        hidden = part._read(queries, now)
+        mark = part.tables.newest = object()
+        if settled is not None:
+            arrived = part.arrived.index_put((settled.line, settled.slot), torch.full_like(settled.line, GIVEN))
+        where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
+        return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
+
+    def _extend(self, cells: _Cells, arrived: Tensor) -> None:
+        """Take contents through the layers, and keep what they leave."""
+        model, tables, count = self.model, self.tables, self.count
+        spot = cells.line * (self.length + 1) + cells.slot
+        size = len(spot)
+        seen = cells.table(arrived[cells.line] <= cells.step[:, None], count, True)[:, None]
+        token, slot = _padded(cells.token), _padded(cells.slot)
+        x = model.embed(token)
+        cos, sin = model.turns(slot, x)
+
+        def kept(number: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+            keys, values = tables.pairs[number, 0], tables.pairs[number, 1]
+            keys.view(-1, *key.shape[1:]).index_copy_(0, spot, key[:size])
+            values.view(-1, *value.shape[1:]).index_copy_(0, spot, value[:size])
+            return keys, values
+
+        for number, layer in enumerate(model.layers):
+
+            def mix(query: Tensor, key: Tensor, value: Tensor, number: int = number) -> Tensor:
+                mixed = attend(cells.table(query[:size], count), *kept(number, key, value), seen)
+                return _padded(cells.back(mixed))
+
+            x = layer(x, cos, sin, mix)
+        contents = model.kept(x)
+        if model.config.readers:
+            kept(len(model.layers), *model.memorised(contents, cos, sin))
+        tables.contents.view(-1, contents.shape[-1]).index_copy_(0, spot, contents[:size])
+
+    def _read(self, cells: _Cells, arrived: Tensor) -> Tensor:
+        """Hidden states of queries."""
+        model, tables, count, size = self.model, self.tables, self.count, len(cells.slot)
+        known = arrived[cells.line]
+        near = model.neighbours(known, cells.slot, cells.step)
+        contents = [_padded(tables.contents[cells.line, each.spot]) for each in near]
+        x = model.asked(contents, [Near(_padded(each.spot), _padded(each.distance)) for each in near])
+        if model.config.readers:
+            seen = cells.table(known < cells.step[:, None], count, True)[:, None]
+            keys, values = tables.pairs[-1, 0], tables.pairs[-1, 1]
+            cos, sin = model.turns(_padded(cells.slot), x)
+
+            def mix(query: Tensor) -> Tensor:
+                return _padded(cells.back(attend(cells.table(query[:size], count), keys, values, seen)))
+
+            for reader in model.readers:
+                x = reader(x, cos, sin, mix)
+        return model.norm(x)[:size]
+
+    def _start(self) -> _Cells:
+        line = torch.arange(self.count, device=self.arrived.device)
+        zero = torch.zeros_like(line)
+        return _Cells(zero + self.model.config.vocab, line, zero, zero + GIVEN, line, 1, True)
+
+    def _cells(self, tokens: Tensor, places: Places, step: int, *, one_by_one: bool) -> _Cells:
+        rows, _ = self._own(places)
+        line, slot = self._spots(rows)
+        device = rows.device
+        full = self.lines is None and places.sequences.size == self.count
+        even = full and places.counts.size > 0 and bool((places.counts == places.counts[0]).all())
+        breadth = int(places.counts.max(initial=0))
+        if not self.arrived.is_cuda:  # as broad as alone: a table has the rounding of its breadth
+            breadth, even = max(breadth, _COMPANY), even and breadth >= _COMPANY
+        order = torch.arange(len(rows), device=device)
+        if even and not one_by_one:
+            number = order % breadth
+        else:
+            own = torch.zeros(self.count, dtype=torch.int64, device=device).index_add(0, line, torch.ones_like(line))
+            number = order - (own.cumsum(0) - own)[line]
+        when = step + number if one_by_one else torch.full_like(line, step)
+        return _Cells(tokens[rows], line, slot, when, line * breadth + number, breadth, even)
+
+    def _own(self, places: Places) -> tuple[Tensor, Tensor]:
+        """The places that are in this part, and their numbers among all."""
+        order = torch.arange(len(places), device=places.rows.device)
+        if self.lines is None:
+            return places.rows, order
+        own = torch.nonzero(self.lines[places.rows // self.wide] >= 0)[:, 0]
+        return places.rows[own], own
+
+    def _spots(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        sequence = rows // self.wide
+        return sequence if self.lines is None else self.lines[sequence], rows % self.wide + 1
+
+
+def _offsets(places: Sequence[Places]) -> list[tuple[Places, int]]:
+    ends = np.cumsum([0, *(len(each) for each in places)]).tolist()
+    return list(zip(places, ends, strict=False))
+
+
+def _joined(parts: Sequence[_Cells]) -> _Cells | None:
+    """Cells of several kinds in one table, side by side."""
+    parts = [part for part in parts if part.slot.numel() or len(parts) == 1]
+    if len(parts) <= 1:
+        return parts[0] if parts else None
+    breadth = sum(part.breadth for part in parts)
+    before, cells = 0, list[Tensor]()
+    for part in parts:
+        cells.append(part.line * breadth + before + part.cell - part.line * part.breadth)
+        before += part.breadth
+    token, line, slot, step = (torch.cat(each) for each in list(zip(*parts, strict=True))[:4])
+    return _Cells(token, line, slot, step, torch.cat(cells), breadth, False)
+
+
+def _padded(values: Tensor) -> Tensor:
+    """At least so many rows that matrix products round as they do with any more; on a GPU nobody promises that."""
+    missing = 0 if values.is_cuda else _COMPANY - len(values)
+    return torch.cat([values, values.new_zeros((missing, *values.shape[1:]))]) if missing > 0 else values
