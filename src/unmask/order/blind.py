@@ -29,7 +29,9 @@ class Random(BlindOrder):
 class LeftToRight(BlindOrder):
     """Ascending positions."""
 
-    fixed = True
+    @property
+    def fixed(self) -> bool:
+        return True
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, _ = _arguments(positions, length, steps, rng)
@@ -182,7 +184,9 @@ class Dilated(BlindOrder):
         [2, 2, 4]
     """
 
-    fixed = True
+    @property
+    def fixed(self) -> bool:
+        return True
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, _ = _arguments(positions, length, steps, rng)
