@@ -43,9 +43,10 @@ class Layer(torch.nn.Module):
         self.feed = Feed(width, hidden)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mix: Mix) -> Tensor:
-        query, key, value = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
-        query, key = rotate(query, cos, sin), rotate(key, cos, sin)
-        return self.feed(x + self.out(mix(query, key, value)))
+        joint = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1))
+        # Queries and keys at once: a small step of a large model is as long as its number of launches.
+        query, key = rotate(joint[..., :2, :, :], cos.unsqueeze(-3), sin.unsqueeze(-3)).unbind(-3)
+        return self.feed(x + self.out(mix(query, key, joint[..., 2, :, :])))
 
 
 @final

@@ -27,6 +27,7 @@ from unmask.sequences import own_lengths
 
 _UNKNOWN = 1 << 40  # the step of what is not known: after all others
 _COMPANY = 16
+_ALIGNED = 16
 
 
 @final
@@ -143,11 +144,11 @@ class _Cells(NamedTuple):
     breadth: int
     whole: bool
 
-    def table(self, values: Tensor, lines: int, fill: float = 0.0) -> Tensor:
+    def table(self, values: Tensor, lines: int) -> Tensor:
         """Values of the cells in the table, shape `(lines, breadth, …)`."""
         if self.whole:
             return values.view(lines, self.breadth, *values.shape[1:])
-        blank = values.new_full((lines * self.breadth, *values.shape[1:]), fill)
+        blank = values.new_zeros((lines * self.breadth, *values.shape[1:]))
         return blank.index_copy(0, self.cell, values).view(lines, self.breadth, *values.shape[1:])
 
     def back(self, table: Tensor) -> Tensor:
@@ -207,6 +208,8 @@ class _Part:
     def of(model: Causal, members: NDArray[np.bool_], length: int, wide: int) -> "_Part":
         config, weight = model.config, model.head.weight
         count, places = int(members.sum()), length + 1
+        if weight.is_cuda:  # attention with a mask wants rows that are aligned; what is beyond the text is never known
+            places += -places % _ALIGNED
         shape = (config.layers + (config.readers > 0), 2, count, places, config.heads, config.width // config.heads)
         # Zeros, not whatever the memory holds: what is not seen must still be numbers.
         tables = _Tables(weight.new_zeros(shape), weight.new_zeros((count, places, config.width)))
@@ -245,23 +248,28 @@ class _Part:
         now, everything = arrived, _joined([*contents, *drafts])
         for each in drafts:
             now = now.index_put((each.line, each.slot), each.step)
-        if everything is not None and everything.token.numel():
-            part._extend(everything, now)
         queries = _joined([*drafts, asked])
+        assert everything is not None
         assert queries is not None
-        hidden = part._read(queries, now)
+        hidden = part._computed(everything, queries, now)
         mark = part.tables.newest = object()
         if settled is not None:
             arrived = part.arrived.index_put((settled.line, settled.slot), torch.full_like(settled.line, GIVEN))
         where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
         return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
 
+    def _computed(self, contents: _Cells, queries: _Cells, arrived: Tensor) -> Tensor:
+        """Hidden states of queries after new contents."""
+        if contents.token.numel():
+            self._extend(contents, arrived)
+        return self._read(queries, arrived)
+
     def _extend(self, cells: _Cells, arrived: Tensor) -> None:
         """Take contents through the layers, and keep what they leave."""
         model, tables, count = self.model, self.tables, self.count
-        spot = cells.line * (self.length + 1) + cells.slot
+        spot = cells.line * arrived.shape[1] + cells.slot
         size = len(spot)
-        seen = cells.table(arrived[cells.line] <= cells.step[:, None], count, True)[:, None]
+        seen = cells.table(_bias(arrived[cells.line] <= cells.step[:, None], tables.contents), count)[:, None]
         token, slot = _padded(cells.token), _padded(cells.slot)
         x = model.embed(token)
         cos, sin = model.turns(slot, x)
@@ -292,7 +300,7 @@ class _Part:
         contents = [_padded(tables.contents[cells.line, each.spot]) for each in near]
         x = model.asked(contents, [Near(_padded(each.spot), _padded(each.distance)) for each in near])
         if model.config.readers:
-            seen = cells.table(known < cells.step[:, None], count, True)[:, None]
+            seen = cells.table(_bias(known < cells.step[:, None], tables.contents), count)[:, None]
             keys, values = tables.pairs[-1, 0], tables.pairs[-1, 1]
             cos, sin = model.turns(_padded(cells.slot), x)
 
@@ -362,3 +370,8 @@ def _padded(values: Tensor) -> Tensor:
     """At least so many rows that matrix products round as they do with any more; on a GPU nobody promises that."""
     missing = 0 if values.is_cuda else _COMPANY - len(values)
     return torch.cat([values, values.new_zeros((missing, *values.shape[1:]))]) if missing > 0 else values
+
+
+def _bias(seen: Tensor, like: Tensor) -> Tensor:
+    """What attention adds where something is not seen: once, not again in every layer."""
+    return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, -torch.inf)
