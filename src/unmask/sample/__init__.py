@@ -8,6 +8,7 @@
     seeds      where its randomness comes from
     draw       how a token is drawn from its prediction
     trace      the record of a run
+    verified   lossless steps: drafts that are verified one by one
 
 Positions first, tokens second: no rule looks at a token before it decides to keep it.
 """
@@ -17,7 +18,8 @@ from unmask.sample.sampler import Sampler
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import booleans
 from unmask.sample.state import State, Step, Stop
-from unmask.sample.trace import GIVEN, OPEN, PADDED, Counts, Trace
+from unmask.sample.trace import GIVEN, OPEN, PADDED, Counts, Trace, Verification
+from unmask.sample.verified import Verified
 
 __all__ = [
     "GIVEN",
@@ -36,6 +38,8 @@ __all__ = [
     "TopK",
     "TopP",
     "Trace",
+    "Verification",
+    "Verified",
     "booleans",
     "draw_for",
     "seeds_of",

@@ -40,6 +40,14 @@ class Draw(ABC):
             Token ids, shape `(rows,)`.
         """
 
+    def law(self, log_probabilities: Tensor) -> Tensor:
+        """Log-probabilities of what is drawn, of the same shape: needed where draws are verified.
+
+        Raises:
+            InputError: if nobody has said what they are.
+        """
+        raise check.InputError("draw", "have a law to be verified by", found=f"a {type(self).__name__}")
+
 
 @final
 @dataclass(frozen=True)
@@ -58,6 +66,9 @@ class Categorical(Draw):
     def __call__(self, log_probabilities: Tensor, uniform: Tensor, rows: Tensor) -> Tensor:
         _arguments(log_probabilities, uniform, rows)
         return invert(_tempered(log_probabilities, self.temperature), uniform)
+
+    def law(self, log_probabilities: Tensor) -> Tensor:
+        return torch.log_softmax(_tempered(log_probabilities, self.temperature), dim=-1)
 
 
 @final
@@ -82,6 +93,11 @@ class TopK(Draw):
         best, where = log_probabilities.topk(min(self.count, log_probabilities.shape[-1]), dim=-1)
         chosen = invert(_tempered(best, self.temperature), uniform)
         return where.gather(1, chosen[:, None])[:, 0]
+
+    def law(self, log_probabilities: Tensor) -> Tensor:
+        best, where = log_probabilities.topk(min(self.count, log_probabilities.shape[-1]), dim=-1)
+        found = torch.log_softmax(_tempered(best, self.temperature), dim=-1)
+        return torch.full_like(log_probabilities, -torch.inf).scatter(1, where, found)
 
 
 @final
@@ -112,6 +128,12 @@ class TopP(Draw):
         chosen = invert(ordered.masked_fill(before >= self.mass, -torch.inf), uniform)
         return where.gather(1, chosen[:, None])[:, 0]
 
+    def law(self, log_probabilities: Tensor) -> Tensor:
+        ordered, where = _tempered(log_probabilities, self.temperature).sort(dim=-1, descending=True, stable=True)
+        weight = torch.softmax(ordered, dim=-1)
+        cut = ordered.masked_fill((weight.cumsum(dim=-1) - weight >= self.mass) & (self.mass < 1), -torch.inf)
+        return torch.full_like(ordered, -torch.inf).scatter(1, where, torch.log_softmax(cut, dim=-1))
+
 
 @final
 @dataclass(frozen=True)
@@ -123,6 +145,10 @@ class Greedy(Draw):
         if seen(log_probabilities, lambda found: ~torch.isfinite(found.amax(dim=-1))):
             raise impossible()
         return log_probabilities.argmax(dim=-1)
+
+    def law(self, log_probabilities: Tensor) -> Tensor:
+        best = log_probabilities.argmax(dim=-1, keepdim=True)
+        return torch.full_like(log_probabilities, -torch.inf).scatter(1, best, 0.0)
 
 
 @final

@@ -101,6 +101,29 @@ def answered(tokens: Tensor, drawn: Tensor, end: int | None) -> Tensor:
 
 @final
 @dataclass(frozen=True, eq=False)
+class Verification:
+    """What became of drafts, by sequence (`unmask.sample.verified`).
+
+    Attributes:
+        verified: Drafts that were scored one by one until they stayed or were taken back: as many as tokens.
+        rejected: Those that were taken back.
+        sequences: Sequences that the predictor evaluated: for one that remembers, its evaluations; for others, copies
+            for the prefixes of drafts.
+    """
+
+    verified: NDArray[np.int64]
+    rejected: NDArray[np.int64]
+    sequences: NDArray[np.int64]
+
+    @property
+    def acceptance(self) -> float:
+        """Share of all drafts that stayed; 1 where there was none."""
+        total = int(self.verified.sum())
+        return 1 - int(self.rejected.sum()) / total if total else 1.0
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class Trace:
     """What a sampler did, on the CPU.
 
@@ -113,6 +136,8 @@ class Trace:
         calls: Predictor calls for the whole batch.
         seeds: The seed of each sequence; `Sampler.run(…, rng=[seed])` repeats it.
         end: The token id that ended an answer, known where the sampler was to stop there; `until` says it otherwise.
+        verification: What became of drafts, where tokens were drafted and verified; None otherwise. Steps are then the
+            evaluations that settled something.
     """
 
     tokens: Tensor
@@ -122,6 +147,7 @@ class Trace:
     calls: int
     seeds: tuple[int, ...]
     end: int | None = None
+    verification: Verification | None = None
 
     def until(self, end: int | None) -> "Trace":
         """The same record, of answers that are over once this token was drawn; `None` for answers without an end."""
@@ -233,6 +259,8 @@ class Trace:
             lines[0] += f", {ended:,} of them ended by token {self.end}"
         if left := int((self.revealed == OPEN).sum()):
             lines.append(f"{_counted(left, 'token')} still masked")
+        if self.verification is not None:
+            lines.append(f"{self.verification.acceptance:.1%} of drafts accepted: the law of one token at a time")
         if scored:
             each = cost / scored
             lines.append(f"{each / math.log(2):.3f} bits per token")
@@ -275,6 +303,7 @@ class Trace:
             "tokens_per_evaluation": self.tokens_per_evaluation,
             "seeds": list(self.seeds),
             "end": self.end,
+            **({} if self.verification is None else {"rejected": self.verification.rejected.tolist()}),
         }
 
 
