@@ -17,7 +17,7 @@ class Conditionals:
     def __init__(self, joint):
         self.joint, self.known = joint, {}
 
-    def __call__(self, revealed):
+    def __call__(self, revealed, history=()):
         key = tuple(sorted(revealed.items()))
         if key not in self.known:
             part = self.joint
@@ -181,16 +181,17 @@ def laws(joint, order, size, conditionals=None):
 
 
 def path_probability(x, order, size, parts, conditionals):
-    revealed, chance = {}, 1.0
+    revealed, history, chance = {}, (), 1.0
     for block, arrangement, sizes in parts:
         left, turns = list(block), list(sizes) if sizes is not None else None
         while left:
-            p = conditionals(revealed)
+            p = conditionals(revealed, history)
             ranking = ranked(order, arrangement, left, p)
             count = turns.pop(0) if turns is not None else accepted(size, ranking, p)
             for position in ranking[:count]:
                 chance *= p[position][x[position]]
-            revealed = {**revealed, **{i: x[i] for i in ranking[:count]}}
+            step = {i: x[i] for i in ranking[:count]}
+            revealed, history = {**revealed, **step}, (*history, tuple(step.items())) if step else history
             left = [i for i in left if i not in ranking[:count]]
     return chance
 

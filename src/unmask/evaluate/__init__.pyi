@@ -1,6 +1,8 @@
 from .comparison import Comparison as Comparison
 from .comparison import Cost as Cost
 from .comparison import compare as compare
+from .drafts import Drafts as Drafts
+from .drafts import verified_evaluations as verified_evaluations
 from .enumeration import Law as Law
 from .enumeration import compositions as compositions
 from .enumeration import objective as objective

@@ -123,6 +123,7 @@ class Causal(Network):
         # Which content stands at a place of the text; the one that was left out is never asked for.
         number = tokens.new_zeros((batch, length + 1)).scatter(1, slot, _numbers(slot))
         arrived = torch.cat([first + GIVEN, step], dim=1)
+        step = step.clamp(min=GIVEN + 1)  # nobody asks for what is given, but a query that sees nothing is no number
         place = torch.arange(1, length + 1, device=tokens.device)
         near = self.neighbours(arrived[:, None], place.expand(batch, -1), step)
         found = (number.gather(1, each.spot)[..., None].expand(-1, -1, contents.shape[-1]) for each in near)

@@ -1,8 +1,8 @@
 """Drafts scored one by one by predictors that remember nothing: all prefixes of the drafts as one batch.
 
-A drafted token is to be predicted from what is known and from the drafts before it. A predictor that remembers tells all
-of them in one pass; one that does not is given a copy of the sequence for each draft, with the drafts before it visible,
-in one evaluation of as many sequences.
+A drafted token is to be predicted from what is known and from the drafts before it. A predictor that remembers tells
+all of them in one pass; one that does not is given a copy of the sequence for each draft, with the drafts before it
+visible, in one evaluation of as many sequences.
 """
 
 from dataclasses import dataclass, replace

@@ -1,18 +1,20 @@
 """Lossless steps: tokens are drafted together and verified one by one.
 
 A step of a schedule draws its tokens as if the others of the step did not exist. Verified, it is only a draft: with the
-positions of a step in their order, each token was drawn from `q_j`, its prediction given the earlier steps, and is scored
-by `p_j`, its prediction given those *and the tokens of the step before it*, all in one evaluation. A draft `x_j` stays
-with probability `min(1, p_j(x_j)/q_j(x_j))`. At the first that does not, a token is drawn from the residual law
+positions of a step in their order, each token was drawn from `q_j`, its prediction given the earlier steps, and is
+scored by `p_j`, its prediction given those *and the tokens of the step before it*, all in one evaluation. A draft `x_j`
+stays with probability `min(1, p_j(x_j)/q_j(x_j))`. At the first that does not, a token is drawn from the residual law
 
     (p_j − q_j)⁺ / Σ (p_j − q_j)⁺,
 
-and the drafts after it, which were drawn independently of it, are verified anew behind the new token. So every token has
-the law `p_j`: the result is exactly that of revealing one by one in this order, whatever the sizes (`docs/theory.md`).
+and the drafts after it, which were drawn independently of it, are verified anew behind the new token. So every token
+has the law `p_j`: the result is exactly that of revealing one by one in this order, whatever the sizes
+(`docs/theory.md`).
 
 The evaluation that verifies a step also drafts the next one, for the case that all of it stays. Hence a sequence of `K`
-steps takes `1 + K` evaluations and one more for each token that was taken back, but for the very last of all. On average
-these are as many as the sum over tokens of the total variation between `p_j` and `q_j`: what depends little is free.
+steps takes `1 + K` evaluations and one more for each token that was taken back; one less if the last step has a single
+token, or if its last token was taken back. Taken back are, on average, as many as the sum over tokens of the total
+variation between `p_j` and `q_j`: what depends little is free.
 
 For predictors that remember an evaluation is one pass over the drafts. For others it is a batch of all their prefixes
 (`unmask.predict.prefixes`): one evaluation of many sequences, which `Verification.sequences` counts.
@@ -21,7 +23,7 @@ References:
     Leviathan, Kalman & Matias, Fast inference from transformers via speculative decoding, 2023.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -33,7 +35,7 @@ from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor, Memory, Places, Prediction, evaluating
 from unmask.predict.prefixes import Prefixes
 from unmask.sample.draw import Categorical, Draw, Replay, impossible, invert
-from unmask.sample.plan import agenda_of
+from unmask.sample.plan import Stretch, agenda_of
 from unmask.sample.seeds import Seeds, seeds_of
 from unmask.sample.start import start_of
 from unmask.sample.trace import GIVEN, PADDED, Trace, Verification
@@ -118,7 +120,8 @@ class _Row:
     """
 
     def __init__(self, steps: list[NDArray[np.int64]]):
-        self.steps, self.step, self.done, self.drafted = steps, 0, 0, False
+        self.steps: list[NDArray[np.int64]] = steps
+        self.step, self.done, self.drafted = 0, 0, False
 
     @property
     def over(self) -> bool:
@@ -148,6 +151,17 @@ class _Row:
 
 
 _NONE = np.zeros(0, dtype=np.int64)
+
+
+def steps_of(stretches: Sequence[Stretch]) -> list[NDArray[np.int64]]:
+    """The positions of each step of a sequence, in their order."""
+    return [part for each in stretches for part in np.split(each.positions, np.cumsum(each.sizes)[:-1])]
+
+
+def places_of(positions: Sequence[NDArray[np.int64]], length: int, device: torch.device) -> Places:
+    """Positions of each sequence of a batch."""
+    rows = [number * length + each for number, each in enumerate(positions)]
+    return Places.of(torch.as_tensor(np.concatenate([_NONE, *rows])).to(device), length)
 
 
 @final
@@ -182,10 +196,7 @@ class _Run:
         agenda = agenda_of(sampler.schedule, hidden.cpu().numpy(), sources, lengths)
         for row, (source, own) in enumerate(zip(sources, lengths.tolist(), strict=True)):
             numbers[1:, row, :own] = source.random((2, own))
-        rows = [
-            _Row([part for each in stretches for part in np.split(each.positions, np.cumsum(each.sizes)[:-1])])
-            for stretches in agenda
-        ]
+        rows = [_Row(steps_of(stretches)) for stretches in agenda]
         memory = predictor.begin(blanked, hidden) or Prefixes(predictor, hidden)
         padding = torch.arange(length) >= torch.as_tensor(lengths)[:, None]
         return _Run(
@@ -245,36 +256,34 @@ class _Run:
             else:
                 self.rows[number].drafted = False  # what was drafted for the next step has not seen the new token
             begin += count
-        device = drafted.rows.device
-        good_ones, bad_ones = (
-            drafted.rows[torch.tensor(each, dtype=torch.int64, device=device)] for each in (kept, lost)
-        )
-        bad = torch.tensor(lost, dtype=torch.int64, device=device)
-        self._put(bad_ones, invert(residual[bad], self.numbers[2][bad_ones]) if lost else bad)
-        settled = torch.tensor(sorted([*kept, *lost]), dtype=torch.int64, device=device)
-        rows = drafted.rows[settled]
-        score = raw[settled].gather(1, self.tokens.flatten()[rows][:, None])[:, 0].double()
-        if bool(torch.isnan(score).any()):
-            raise impossible()
-        self.score.view(-1)[rows] = score
-        self.revealed.view(-1)[rows] = torch.tensor(rounds, dtype=torch.int64, device=device)
-        self.masked.view(-1)[rows] = False
-        self.memory = self.memory.accepted(Places.of(good_ones, self.length))
+        good_ones, bad_ones, settled = (self._index(each) for each in (kept, lost, sorted([*kept, *lost])))
         if lost:
-            self.memory = self.memory.revealed(Places.of(bad_ones, self.length))
+            self._put(drafted.rows[bad_ones], invert(residual[bad_ones], self.numbers[2][drafted.rows[bad_ones]]))
+        self._settle(drafted.rows[settled], raw[settled], rounds)
+        self.memory = self.memory.accepted(Places.of(drafted.rows[good_ones], self.length))
+        if lost:
+            self.memory = self.memory.revealed(Places.of(drafted.rows[bad_ones], self.length))
         return whole
 
     def _draft(self, after: Places, prediction: Prediction, left: dict[int, Tensor], ready: set[int]) -> None:
         """Draft the next step of those that are ready for it; keep the laws of all drafts, by sequence."""
-        _, law = self._laws(prediction)
+        raw, law = self._laws(prediction)
         begin = 0
-        for number, count in zip(after.sequences.tolist(), after.counts.tolist(), strict=True):
+        pairs: list[tuple[int, int]] = list(zip(after.sequences.tolist(), after.counts.tolist(), strict=True))
+        for number, count in pairs:
+            row = self.rows[number]
             part = slice(begin, begin + count)
-            if number in ready:
-                left[number] = law[part]
-                self._put(after.rows[part], invert(law[part], self.numbers[0][after.rows[part]]))
-                self.rows[number].drafted = True
             begin += count
+            if number not in ready:
+                continue
+            self._put(after.rows[part], invert(law[part], self.numbers[0][after.rows[part]]))
+            row.drafted = True
+            if count == 1 and row.step + 1 == len(row.steps):
+                # A lone token has nothing of its step before it: its draft has its law, and here nothing comes after.
+                self._settle(after.rows[part], raw[part], [int(self.rounds[number])])
+                self.counts[0, number] += row.settle(1)
+            else:
+                left[number] = law[part]
         self.laws = torch.cat([left[number] for number in sorted(left)]) if left else law[:0]
 
     def _count(self, drafted: Places, after: Places) -> None:
@@ -292,6 +301,18 @@ class _Run:
         raw = prediction.log_probabilities()
         return raw, self.sampler.draw.law(raw)
 
+    def _settle(self, rows: Tensor, raw: Tensor, rounds: list[int]) -> None:
+        """Take the tokens at these rows for what they are."""
+        score = raw.gather(1, self.tokens.flatten()[rows][:, None])[:, 0].double()
+        if bool(torch.isnan(score).any()):
+            raise impossible()
+        self.score.view(-1)[rows] = score
+        self.revealed.view(-1)[rows] = self._index(rounds)
+        self.masked.view(-1)[rows] = False
+
+    def _index(self, numbers: list[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.int64, device=self.tokens.device)
+
     def _put(self, rows: Tensor, tokens: Tensor) -> None:
         self.tokens.view(-1)[rows] = tokens
 
@@ -300,8 +321,7 @@ class _Run:
         return self.tokens.shape[1]
 
     def _places(self, positions: list[NDArray[np.int64]]) -> Places:
-        rows = [number * self.length + each for number, each in enumerate(positions)]
-        return Places.of(torch.as_tensor(np.concatenate([_NONE, *rows])).to(self.tokens.device), self.length)
+        return places_of(positions, self.length, self.tokens.device)
 
     def trace(self) -> Trace:
         drafted, rejected, sequences = self.counts
