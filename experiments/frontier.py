@@ -1,0 +1,194 @@
+"""What a text costs against what it takes to write it: causal in the schedule, left to right, and looking both ways.
+
+    python experiments/frontier.py measure TEXT LEFT_TO_RIGHT    experiments/results/frontier.csv
+    python experiments/frontier.py                               the figure, from that file
+
+Bits per character on windows of the test split of text8 (see corpus.py). LEFT_TO_RIGHT is the autoregressive model of
+`experiments/causal.py`, which is not part of the repository. The rows of the bidirectional model are those of text8.csv,
+on the same windows. All models have about 6 million parameters and were trained on the same text.
+
+Arithmetic is counted in passes: multiplications over those of one pass of the network over the text. A network that is
+causal in the schedule takes every content through its layers once and every query through its readers once, which is one
+pass; one that looks both ways takes all positions through its layers at every step.
+"""
+
+import math
+import sys
+from pathlib import Path
+
+import common
+import corpus
+import numpy as np
+import torch
+
+from unmask import models, order, size
+from unmask.evaluate.drafts import verified_evaluations
+from unmask.evaluate.likelihood import replay
+from unmask.models.transformer import Config
+from unmask.models.weights import load
+from unmask.plot import pyplot
+from unmask.sample import Verified
+from unmask.schedule import Schedule
+
+WINDOWS = 1024
+FEW = 512  # every second of these: the numbers by which the two kinds are compared
+WRITTEN = 16  # texts written with verification
+STEPS = (8, 16, 32, 64, 128, 256)
+LENGTH = corpus.LENGTH
+FIELDS = (
+    "model", "order", "size", "steps", "passes", "bits", "error", "bits_512", "error_512", "over_left_to_right",
+    "over_error",
+)  # fmt: skip
+
+
+def whole_comb(steps: int) -> Schedule:
+    return Schedule(size.Even(steps), order.Comb(shift=0))
+
+
+def passes_both_ways(steps: float, *, reads: float) -> float:
+    """Passes of the bidirectional built-in model: all positions through its layers at every step.
+
+    Arguments:
+        steps: Evaluations.
+        reads: Positions taken through the readers in all, over the length.
+    """
+    shape = Config(corpus.ALPHABET.vocab, LENGTH)
+    readers = shape.readers * shape.width * (2 * shape.width + 3 * shape.reader_hidden)
+    layers = shape.layers * shape.width * (4 * shape.width + 3 * shape.hidden) + 2 * shape.width**2
+    return (steps * layers + reads * readers) / (layers + readers)
+
+
+def scored(predictor, schedule: Schedule, texts: torch.Tensor) -> np.ndarray:
+    """Bits per character of each text."""
+    return replay(predictor, schedule, texts, rng=list(range(len(texts)))).nll.numpy() / LENGTH / math.log(2)
+
+
+def row(model: str, which: str, how_many: str, steps: float, passes: float, bits: np.ndarray, reference: np.ndarray):
+    over = (bits - reference)[::2]
+    few = bits[::2]
+    return {
+        "model": model,
+        "order": which,
+        "size": how_many,
+        "steps": f"{steps:g}",
+        "passes": f"{passes:.3g}",
+        "bits": f"{bits.mean():.4f}",
+        "error": f"{bits.std(ddof=1) / len(bits) ** 0.5:.4f}",
+        "bits_512": f"{few.mean():.4f}",
+        "error_512": f"{few.std(ddof=1) / len(few) ** 0.5:.4f}",
+        "over_left_to_right": f"{over.mean():.4f}",
+        "over_error": f"{over.std(ddof=1) / len(over) ** 0.5:.4f}",
+    }
+
+
+def measured(texts: torch.Tensor, left_to_right: Path):
+    anchor, _ = load(left_to_right)
+    reference = scored(anchor.predictor(), Schedule(size.Even(LENGTH), order.LeftToRight()), texts)
+    yield row("left-to-right", "left-to-right", "one by one", LENGTH, 1.0, reference, reference)
+    causal = models.load("causal").predictor
+    for steps in STEPS:
+        yield row("causal", "comb", "even", steps, 1.0, scored(causal, whole_comb(steps), texts), reference)
+    one_by_one = Schedule(size.Even(LENGTH), order.Comb(16, shift=0))
+    bits = scored(causal, one_by_one, texts)
+    yield row("causal", "comb of 16 teeth", "one by one", LENGTH, 1.0, bits, reference)
+    for steps in (16, 64):
+        random = Schedule(size.Even(steps), order.Random())
+        yield row("causal", "random", "even", steps, 1.0, scored(causal, random, texts), reference)
+    # The same law as one by one, drafted a tooth at a time: how long that takes is forecast and then seen.
+    forecast = verified_evaluations(causal, whole_comb(16), texts[:64], rng=0).expected
+    trace = Verified(causal, whole_comb(16)).run((WRITTEN, LENGTH), rng=1)
+    taken = float(trace.verification.rejected.mean())
+    config = models.load("causal").module.config
+    layers, readers = (config.layers * (4 * config.width + 3 * config.hidden)), (
+        config.readers * (2 * config.width + 3 * config.reader_hidden)
+    )
+    # Each token is read twice; a rejection repeats half a tooth of contents, and their queries and those of the next.
+    more = (LENGTH * readers + taken * (8 * layers + 24 * readers)) / (LENGTH * (layers + readers))
+    found = row("causal", "comb of 16 teeth", "verified", float(trace.evaluations.mean()), 1 + more, bits, reference)
+    spread = trace.evaluations.std(ddof=1) / WRITTEN**0.5
+    print(
+        f"verified: {trace.evaluations.mean():.2f} ± {spread:.2f} evaluations, forecast {forecast.mean:.2f} ± "
+        f"{forecast.standard_error:.2f} from validation text; {trace.verification.acceptance:.1%} accepted"
+    )
+    common.write(
+        common.RESULTS / "verified.csv",
+        ("evaluations", "error", "forecast", "forecast_error", "accepted", "texts"),
+        [
+            {
+                "evaluations": float(trace.evaluations.mean()), "error": float(spread), "forecast": forecast.mean,
+                "forecast_error": forecast.standard_error, "accepted": trace.verification.acceptance, "texts": WRITTEN,
+            }
+        ],
+    )  # fmt: skip
+    yield found
+    for each in common.read("text8.csv"):
+        kept = both_ways(each)
+        if kept is not None:
+            yield kept
+
+
+def both_ways(each: dict[str, str]):
+    """A row of the bidirectional model, if the figure shows it."""
+    blind = each["order"] in ("comb", "random") and each["size"] in ("even", "one by one")
+    reactive = each["size"].startswith(("threshold", "entropy-bound"))
+    if not (blind or reactive or (each["order"], each["size"]) == ("left-to-right", "one by one")):
+        return None
+    steps = float(each["steps"])
+    # A rule that looks at predictions reads all masked positions at every step: half of the text, on average.
+    reads = 0.5 * steps if reactive else 1.0
+    return {
+        "model": "both ways", "order": each["order"], "size": each["size"], "steps": f"{steps:g}",
+        "passes": f"{passes_both_ways(steps, reads=reads):.3g}", "bits": f"{float(each['bits']):.4f}",
+        "error": f"{float(each['error']):.4f}", "bits_512": "", "error_512": "", "over_left_to_right": "", "over_error": "",
+    }  # fmt: skip
+
+
+def figure():
+    plt = pyplot()
+    rows = common.read("frontier.csv")
+    paths, _ = common.places("frontier")
+    lines = {
+        ("causal", "comb", "even"): ("causal, comb", "#0072B2", "o", "-"),
+        ("both ways", "comb", "even"): ("both ways, comb", "#D55E00", "s", "-"),
+        ("both ways", "random", "even"): ("both ways, random", "#E69F00", "^", "-"),
+        ("both ways", "confidence", "threshold"): ("both ways, threshold", "#CC79A7", "v", ":"),
+        ("both ways", "entropy", "entropy-bound"): ("both ways, entropy bound", "#009E73", "D", ":"),
+    }
+    anchor = next(each for each in rows if each["model"] == "left-to-right")
+    drawn, axes = plt.subplots(1, 2, figsize=(9.6, 4.0), sharey=True)
+    for axis, column, title in zip(axes, ("steps", "passes"), ("sequential steps", "passes over the text"), strict=True):
+        axis.axhline(float(anchor["bits"]), color="#000000", lw=0.8, ls="--")
+        axis.plot(float(anchor[column]), float(anchor["bits"]), "*", color="#000000", ms=11, label="left to right")
+        for (model, which, how_many), (label, colour, marker, dashes) in lines.items():
+            some = [
+                each for each in rows
+                if (each["model"], each["order"]) == (model, which) and each["size"].startswith(how_many)
+            ]  # fmt: skip
+            points = sorted((float(each[column]), float(each["bits"])) for each in some)
+            axis.plot(*zip(*points, strict=True), marker=marker, ms=4.5, lw=1.3, ls=dashes, color=colour, label=label)
+        checked = next(each for each in rows if each["size"] == "verified")
+        axis.plot(float(checked[column]), float(checked["bits"]), "P", color="#56B4E9", ms=9, label="causal, verified")
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel(title)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.grid(alpha=0.25)
+    axes[0].set_ylabel("bits per character")
+    axes[0].set_ylim(1.36, 2.02)
+    axes[1].legend(frameon=False, fontsize=8, loc="upper right")
+    drawn.tight_layout()
+    for path in paths:
+        drawn.savefig(path)
+
+
+def main():
+    if sys.argv[1:2] == ["measure"]:
+        _, _, test = corpus.splits(Path(sys.argv[2]))
+        texts = torch.from_numpy(test.even_windows(LENGTH, WINDOWS))
+        common.write(common.RESULTS / "frontier.csv", FIELDS, measured(texts, Path(sys.argv[3])))
+        return
+    figure()
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        main()
