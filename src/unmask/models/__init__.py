@@ -49,8 +49,9 @@ def load(
 
     Arguments:
         name: "builtin" or "causal", a file saved by `models.weights.save`, a folder that holds one as
-            `model.safetensors`, "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a function of Python that
-            makes a model, "py:FILE.py:FUNCTION", whose code then runs (see `unmask.models.python`).
+            `model.safetensors`, "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a
+            function of Python that makes a model, "py:FILE.py:FUNCTION", whose code then runs (see
+            `unmask.models.python`).
         device: Where to put it.
         trust_remote_code: Run Python code that comes with a model of Hugging Face.
         allow_pickle: Read weights of a model of Hugging Face from pickle files.
