@@ -750,13 +750,8 @@ def test_a_causal_model_is_trained_for_schedules_and_used_with_them(tmp_path, mo
 def test_a_model_says_what_schedules_it_was_trained_for_or_is_refused(place, tmp_path):
     torch.manual_seed(0)
     network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
-    for wrong in (
-        [],
-        "comb",
-        {"a": 1},
-        {"a": [{"schema": 1}, 1]},
-        {"a": [Schedule(size.Even(2), order.Comb()).to_json()]},
-    ):
+    comb = Schedule(size.Even(2), order.Comb()).to_json()
+    for wrong in ([], "comb", {"a": 1}, {"a": [{"schema": 1}, 1]}, {"a": [comb]}, {"a": [comb, "half"]}):
         weights.save(network, tmp_path / "m.safetensors", about={"alphabet": LETTERS, "schedules": wrong})
         said = complaint("generate --model", tmp_path / "m.safetensors")
         assert said == "--model must be saved with schedules that can be read."
