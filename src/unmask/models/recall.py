@@ -9,7 +9,8 @@ Tables are written in place. A memory that is not the newest of its batch copies
 
 On a CPU rows of a batch have the bits that they would have alone: sequences of one length are a table of their own,
 matrix products have at least `_COMPANY` rows, since below that their rounding depends on how many there are, and tables
-of queries a multiple of it.
+of queries a multiple of it. That holds for widths that are multiples of 16, as usual ones are: other rows begin in the
+midst of a line of memory, and products round by where.
 """
 
 from collections.abc import Sequence
