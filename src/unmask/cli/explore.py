@@ -22,8 +22,8 @@ from unmask.words.models import Source
 def explore(source: Source, calibration: Path | None, host: str, port: int | None, no_browser: bool) -> None:
     """Explore schedules on a local web page.
 
-    Four tabs: size schedules and their guarantees; their error on known distributions; the model at work under two
-    schedules side by side; and what a calibration says of your model. The page asks no other host for anything, and is
+    Four tabs: size schedules and their guarantees; their error on known distributions; models at work side by side
+    under two schedules, the built-in ones beside yours; and what a calibration says of your model. The page asks no other host for anything, and is
     to be seen from this machine only, unless --host says otherwise.
 
     \b
