@@ -86,7 +86,8 @@ def demo(output: Path) -> Report:
 
     JSON: length, steps, rows of distribution, tc, dtc, size, expected_kl, figure (a path, or null where matplotlib is
     not installed), texts of the built-in models (rows of model, order, text, seconds, bits_per_token: what was written
-    under the model itself) and costs of 'builtin' (rows of order, size, steps, bits_per_token); both null without torch.
+    under the model itself) and costs of 'builtin' (rows of order, size, steps, bits_per_token); both null without
+    torch.
     """
     screen = None if wants_json() else terminal()
     curves = {
@@ -160,12 +161,11 @@ def _written(screen: Console | None) -> dict[str, Any]:
     texts = [_text(models.load(name), screen) for name in (CAUSAL, BUILTIN)]
     calibration = shipped_calibration()
     costs = None if calibration is None else _costs(calibration)
-    if screen is not None:
-        if costs is not None:
-            screen.print(_COSTS)
-            screen.print(_cost_table(costs))
-            screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
-            screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
+    if screen is not None and costs is not None:
+        screen.print(_COSTS)
+        screen.print(_cost_table(costs))
+        screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
+        screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
     return {"texts": texts, "costs": costs}
 
 

@@ -23,8 +23,8 @@ def explore(source: Source, calibration: Path | None, host: str, port: int | Non
     """Explore schedules on a local web page.
 
     Four tabs: size schedules and their guarantees; their error on known distributions; models at work side by side
-    under two schedules, the built-in ones beside yours; and what a calibration says of your model. The page asks no other host for anything, and is
-    to be seen from this machine only, unless --host says otherwise.
+    under two schedules, the built-in ones and yours; and what a calibration says of your model. The page asks no other
+    host for anything, and is to be seen from this machine only, unless --host says otherwise.
 
     \b
     Examples:

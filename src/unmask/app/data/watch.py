@@ -99,9 +99,8 @@ def watch(model: models.Model, text: str, choices: tuple[Side, Side], *, seed: o
     ]
     states = [sampler.init(start, rng=[seed]) for sampler, start in zip(samplers, starts, strict=True)]
     several = writers[0] is not writers[1]
-    titles = [
-        f"{writer.name}: {each.title}" if several else each.title for writer, each in zip(writers, named, strict=True)
-    ]
+    before = [f"{writer.name}: " if several else "" for writer in writers]
+    titles = [f"{name}{each.title}" for name, each in zip(before, named, strict=True)]
     planned = [
         min(each.schedule.size.steps, count) if isinstance(each.schedule.size, Blind) else None
         for each, count in zip(named, masked, strict=True)

@@ -64,8 +64,9 @@ def build(model: models.Model) -> Tab:
         cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="watch-cancel")
     view = gr.HTML(elem_id="watch-runs")
     gr.HTML(
-        f"<p class='facts'>Models: {escape(', '.join(writers))}; up to {model.length} tokens. At temperature 1, from one "
-        "seed: a position has the same random number on both sides. Newest tokens are marked, given ones underlined.</p>"
+        f"<p class='facts'>Models: {escape(', '.join(writers))}; up to {model.length} tokens. At temperature 1, from "
+        "one seed: a position has the same random number on both sides. Newest tokens are marked, given ones "
+        "underlined.</p>"
     )
     address = gr.HTML(elem_id="watch-link", elem_classes="link")
 
@@ -74,7 +75,9 @@ def build(model: models.Model) -> Tab:
         yield [gr.skip(), progress(0, 0, "Starting")]  # the last text stays until there is another
         choices = tuple(
             runs.Side(
-                *(values[f"{side} {part}"] for part in ("order", "size", "steps")),
+                values[f"{side} order"],
+                values[f"{side} size"],
+                values[f"{side} steps"],
                 writers[check.known(f"{side} model", values[f"{side} model"], writers)],
             )
             for side in _SIDES
