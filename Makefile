@@ -29,6 +29,7 @@ bench: .venv/ready     ## speeds as ratios to their floor, side by side in one r
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/sampler.py
 	$(BIN)/python benchmarks/commands.py
+	$(BIN)/python benchmarks/generate.py
 	$(BIN)/python benchmarks/page.py
 
 reproduce: .venv/ready ## the paper's three figures at full size, into figures/

@@ -1,6 +1,6 @@
 """A run that is killed again and again, for test_train: prints in what it differs from an uninterrupted one.
 
-    python killed.py FOLDER SEED
+    python killed.py FOLDER SEED [causal]
 
 This process never runs torch itself, so that it can be copied (`fork`) for each attempt instead of being started anew.
 An attempt dies at a random call of those functions between which something could be lost, before or after it.
@@ -15,13 +15,18 @@ from pathlib import Path
 import torch
 
 from deadly import arm
+from unmask import order, size
 from unmask.models import transformer as nn
+from unmask.models.causal import CausalConfig
 from unmask.models.text import Alphabet, Store
-from unmask.train import Recipe, loop, train
+from unmask.schedule import Schedule
+from unmask.train import EveryStep, Recipe, loop, train
 from unmask.train.home import Home
 from unmask.train.update import Learner
 
 CONFIG = nn.Config(vocab=3, length=12, width=16, layers=1, readers=1, heads=2, hidden=16, reader_hidden=16)
+CAUSAL = CausalConfig(vocab=3, length=12, width=16, layers=1, readers=1, heads=2, hidden=16, reader_hidden=16)
+SCHEDULES = tuple(Schedule(size.Even(steps), order.Comb(shift=0)) for steps in (3, 4))
 RECIPE = Recipe(steps=30, batch=4, rate=3e-3, muon=5e-3, warmup=5)
 EVERY = 7
 DEADLY = (
@@ -30,7 +35,7 @@ DEADLY = (
 )  # fmt: skip
 
 
-def attempt(folder: Path, rng: random.Random | None) -> int:
+def attempt(folder: Path, rng: random.Random | None, causal: bool) -> int:
     """Train in a copy of this process; minus the number of the signal that ended it, or zero."""
     fatal, before = (rng.randrange(1, 50), rng.random() < 0.5) if rng else (None, False)
     pid = os.fork()
@@ -39,7 +44,9 @@ def attempt(folder: Path, rng: random.Random | None) -> int:
     loop._KEPT = 0.02
     arm(DEADLY, fatal, before)
     try:
-        model, _ = train(CONFIG, Store.of("ab ba " * 500, Alphabet("ab ")), RECIPE, folder=folder, every=EVERY)
+        config, lessons = (CAUSAL, EveryStep(SCHEDULES, given=0.5)) if causal else (CONFIG, None)
+        store = Store.of("ab ba " * 500, Alphabet("ab "))
+        model, _ = train(config, store, RECIPE, lessons=lessons, folder=folder, every=EVERY)
         torch.save(model.state_dict(), folder / "result.pt")
         os._exit(0)
     except BaseException as error:
@@ -59,10 +66,11 @@ def same(one, other) -> bool:
 
 def main() -> None:
     folder, rng = Path(sys.argv[1]), random.Random(int(sys.argv[2]))
+    causal = "causal" in sys.argv[3:]
     torch.set_num_threads(1)
-    assert attempt(folder / "whole", None) == 0
+    assert attempt(folder / "whole", None, causal) == 0
     kills = 0
-    while (code := attempt(folder / "killed", rng if kills < 12 else None)) != 0:
+    while (code := attempt(folder / "killed", rng if kills < 12 else None, causal)) != 0:
         assert code == -signal.SIGKILL, code
         kills += 1
     # Nothing of torch runs before this point.

@@ -314,6 +314,22 @@ def model():
     return models.load("builtin")
 
 
+def test_two_models_write_side_by_side_from_one_seed(model):
+    from unmask import models, order
+    from unmask.app.data import watch as runs
+    from unmask.sample import Sampler
+    from unmask.schedule import Schedule
+
+    other = models.load("causal")
+    choices = (runs.Side("whole-comb", "even", 4, other), runs.Side("comb", "even", 4))
+    *_, (left, right) = runs.watch(model, "", choices, seed=5)
+    pairs = ((left, other, order.Comb(shift=0)), (right, model, order.Comb()))
+    for found, writer, which in pairs:
+        trace = Sampler(writer.predictor, Schedule(size.Even(4), which)).run((1, 256), rng=[5])
+        assert "".join(found.pieces) == writer.codec.decode(trace.tokens[0].tolist())
+        assert found.title.startswith(f"{writer.name}: ")
+
+
 def test_both_sides_are_what_the_sampler_does(model):
     from unmask import order
     from unmask.app.data import watch as runs

@@ -480,15 +480,19 @@ def test_the_demo_writes_a_text_and_prices_schedules_with_the_built_in_model(tmp
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     result = answer("demo")
-    assert len(result["text"]) == 256
-    assert set(result["text"]) <= set("abcdefghijklmnopqrstuvwxyz ")
+    assert [row["model"] for row in result["texts"]] == ["causal", "builtin"]
+    for row in result["texts"]:
+        assert len(row["text"]) == 256
+        assert set(row["text"]) <= set("abcdefghijklmnopqrstuvwxyz ")
+        assert row["seconds"] > 0
+        assert 0 < row["bits_per_token"] < 4.75
     bits = {(row["order"], row["size"], row["steps"]): row["bits_per_token"] for row in result["costs"]}
     # Sixteen steps of the comb beat 256 in random order, and every other schedule of sixteen steps.
     assert bits["comb", "even", 16] < bits["random", "one by one", 256]
     assert min((cost, key) for key, cost in bits.items() if key[2] == 16)[1] == ("comb", "even", 16)
     assert bits["random", "optimal", 16] <= bits["random", "even", 16]
     shown = run("demo").stdout
-    assert result["text"][:40] in " ".join(shown.split())
+    assert all(" ".join(row["text"].split())[:40] in " ".join(shown.split()) for row in result["texts"])
     assert f"{bits['comb', 'even', 16]:.3f} *" in shown
 
 

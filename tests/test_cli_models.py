@@ -20,7 +20,7 @@ from rich.progress import Progress as Bars
 
 torch = pytest.importorskip("torch")
 
-from unmask import InputError, models, order, size  # noqa: E402
+from unmask import InputError, models, names, order, size  # noqa: E402
 from unmask.calibration import Calibration, measure  # noqa: E402
 from unmask.calibration import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
@@ -29,7 +29,7 @@ from unmask.evaluate import Estimate, random_order, replays  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models import weights  # noqa: E402
 from unmask.models.text import Bytes, Tokenizer  # noqa: E402
-from unmask.predict import ExactPredictor  # noqa: E402
+from unmask.predict import ExactPredictor, Remembering  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train import Progress  # noqa: E402
@@ -120,8 +120,10 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
 
 
 def test_without_the_shipped_weights_the_builtin_model_is_refused_in_a_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(models.resources, "files", lambda package: tmp_path)
-    assert complaint("generate") == ("The built-in model is not part of this installation. Give a model file instead.")
+    monkeypatch.setattr(names.resources, "files", lambda package: tmp_path)
+    for name in ("builtin", "causal"):
+        said = complaint("generate --model", name)
+        assert said == f"The model '{name}' is not part of this installation. Give a model file instead."
 
 
 # generate
@@ -704,12 +706,55 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     assert "must be empty or hold the same run" in complaint(*line, "--seed 1")
 
 
-@pytest.mark.parametrize("more", ["--masks comb", "--alphabet bytes"])
+@pytest.mark.parametrize(
+    "more",
+    ["--masks comb", "--alphabet bytes", "--schedule comb:2,4 --schedule random:2", "--schedule left-to-right:8"],
+)
 def test_other_masks_and_alphabets_train(tmp_path, more):
     (tmp_path / "t.txt").write_text("naïve ab " * 50)
     record = answer("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL, more)
     assert record["finished"]
     assert models.load(tmp_path / "run").codec.vocab == (256 if "bytes" in more else 7)
+
+
+@pytest.mark.parametrize(
+    ("more", "which", "steps"),
+    [
+        ("", order.Comb(shift=0), 1),
+        ("--schedule left-to-right:8 --schedule comb:2,4 --muon 5e-3", order.LeftToRight(), 8),
+        ("--layers 1 --schedule whole-comb-4:2", order.Comb(4, shift=0), 2),
+    ],
+)
+def test_a_causal_model_is_trained_for_schedules_and_used_with_them(tmp_path, more, which, steps):
+    (tmp_path / "t.txt").write_text("ab ba " * 100)
+    line = ("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", SMALL, f"--causal {more}")
+    first = answer(*line, "--minutes 0")
+    assert (first["steps"], first["finished"]) == (1, False)
+    assert answer(*line)["finished"]
+    model = models.load(tmp_path / "run")
+    assert isinstance(model.predictor, Remembering)
+    assert (model.module.config.layers, model.module.config.readers) == ((1, 0) if "--layers 1" in more else (1, 1))
+    assert model.schedules[0] == Schedule(size.Even(steps), which)
+    record = answer("generate --model", tmp_path / "run", "--count 2")
+    assert record["schedule"] == model.schedules[0].to_json()
+    assert record["evaluations"] == [steps] * 2
+    # What is given stays, and any other schedule is followed too, with a sentence.
+    filled = answer("generate --model", tmp_path / "run", "--count 2 --prompt", "ab _b_")
+    assert all(text[:3] == "ab " and text[4] == "b" for text in filled["texts"])
+    other = run("generate --model", tmp_path / "run", "--count 2 --order confidence --size threshold:0.5 --json")
+    assert other.exit_code == 0
+    assert other.stderr.count("\n") == 1
+    assert "was trained for other schedules" in other.stderr
+
+
+def test_a_model_says_what_schedules_it_was_trained_for_or_is_refused(place, tmp_path):
+    torch.manual_seed(0)
+    network = nn.Transformer(nn.Config(len(LETTERS), LENGTH, width=16, layers=1, heads=2, hidden=32))
+    comb = Schedule(size.Even(2), order.Comb()).to_json()
+    for wrong in ([], "comb", {"a": 1}, {"a": [{"schema": 1}, 1]}, {"a": [comb]}, {"a": [comb, "half"]}):
+        weights.save(network, tmp_path / "m.safetensors", about={"alphabet": LETTERS, "schedules": wrong})
+        said = complaint("generate --model", tmp_path / "m.safetensors")
+        assert said == "--model must be saved with schedules that can be read."
 
 
 def test_a_tokenizer_travels_with_its_model(tmp_path):
@@ -765,6 +810,16 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     assert "must be a multiple of 2 x 3 heads" in complaint(*line, "--heads 3")
     assert "Did you mean 'comb'?" in complaint(*line, "--masks combs")
     assert "must be greater than 0" in complaint(*line, "--rate 0")
+    assert "--muon must be greater than 0" in complaint(*line, "--muon 0")
+    assert complaint(*line, "--masks comb --schedule comb:4") == "Give either --masks or --schedule, not both."
+    assert complaint(*line, "--masks comb --causal") == (
+        "With --causal there is no use for --masks. Give a --schedule instead."
+    )
+    assert "--schedule must be an order and its numbers of steps, such as comb:16,32" in complaint(
+        *line, "--schedule comb"
+    )
+    for wrong in ("comb:", "comb:0", "comb:a", "comb:4,", "comb:257", "kamm:4", "confidence:4", ":4", "comb-999:4"):
+        assert "--schedule" in complaint(*line, "--schedule", wrong), wrong
     assert "must be a folder, not the file" in complaint("train --text", text, "--output", tmp_path / "taken", SMALL)
     assert not folder.exists()
     folder.mkdir()
@@ -775,7 +830,8 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_train_one_model(tmp_path):
+@pytest.mark.parametrize("more", ["", "--causal"])
+def test_two_processes_train_one_model(tmp_path, more):
     (tmp_path / "t.txt").write_text("ab ba " * 100)
     command = [
         sys.executable,
@@ -788,6 +844,7 @@ def test_two_processes_train_one_model(tmp_path):
         "unmask.cli",
     ]
     command += ["train", "--text", str(tmp_path / "t.txt"), "--output", str(tmp_path / "run"), *SMALL.split()]
+    command += more.split()
     done = subprocess.run([*command, "--device", "cpu", "--json"], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"]  # one process speaks

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -45,12 +46,28 @@ def test_texts_come_from_seeds_of_every_kind(model):
     assert len(unmask.generate(model, length=16, count=2, seed=np.random.default_rng(0))) == 2
 
 
-def test_the_command_line_writes_the_same(model):
+@pytest.mark.parametrize("name", ["builtin", "causal"])
+@pytest.mark.parametrize("order", [None, "whole-comb-4"])
+def test_the_command_line_writes_the_same(name, order):
     line = [sys.executable, "-m", "unmask.cli", "generate", "--prompt", "the ____ of ____", "--steps", "3", "--json"]
-    line += ["--order", "comb", "--seed", "9", "--count", "2"]
+    line += ["--model", name, *(["--order", order] if order else []), "--seed", "9", "--count", "2"]
     done = subprocess.run(line, capture_output=True, text=True, check=True, env={**os.environ})
     texts = json.loads(done.stdout)["texts"]
-    assert texts == unmask.generate(model, "the ____ of ____", steps=3, order="comb", seed=9, count=2)
+    assert texts == unmask.generate(name, "the ____ of ____", steps=3, order=order, seed=9, count=2)
+
+
+def test_a_model_follows_the_schedules_it_was_trained_for_and_says_when_it_does_not():
+    model = unmask.load("causal")
+    own = model.schedules[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        texts = unmask.generate(model, seed=4)
+        assert texts == unmask.generate(model, schedule=own, seed=4)
+        assert texts == unmask.generate(model, order="whole-comb", steps=own.size.steps, seed=4)
+        unmask.generate("builtin", "a ____", order="random")  # this one was trained for any
+    for other in ({"order": "random"}, {"order": "comb"}, {"order": "whole-comb", "size": "threshold:0.5"}):
+        with pytest.warns(UserWarning, match="was trained for other schedules: those of the order whole-comb"):
+            assert len(unmask.generate(model, "a ____", **other)[0]) == 6
 
 
 @pytest.mark.parametrize("kind", ["text", "texts", "rows", "path", "tensor"])

@@ -136,5 +136,5 @@ def test_what_only_hugging_face_has_is_said_of_the_option():
     done = subprocess.run([*COMMAND, "generate", "--allow-pickle"], capture_output=True, env=PLAIN, text=True)
     assert (done.returncode, done.stderr) == (
         2,
-        "Error: Only a model of Hugging Face has a use for --allow-pickle. Write 'hf:builtin', or leave it out.\n",
+        "Error: Only a model of Hugging Face has a use for --allow-pickle. Write 'hf:causal', or leave it out.\n",
     )

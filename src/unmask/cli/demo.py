@@ -1,17 +1,18 @@
 """`unmask demo`: the newcomer's first minute.
 
-A text written step by step by the built-in model, what schedules cost that model, and then the exact theory: the error
-of schedules on three distributions.
+A text written step by step by each built-in model, what schedules cost the one that takes them all, and then the exact
+theory: the error of schedules on three distributions.
 """
 
+import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from unmask import evaluate, order, plot, size
+from unmask import evaluate, plot, size
 from unmask.calibration import Calibration, forecast, one_by_one
 from unmask.cli import options
 from unmask.cli.group import wants_json
@@ -19,10 +20,13 @@ from unmask.cli.output import progress, terminal
 from unmask.cli.report import Column, Report, Row, best, dim, grid, plain, title, words
 from unmask.distribution import Markov, ReedSolomon
 from unmask.schedule import Schedule
-from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.inputs import BUILTIN, CAUSAL, shipped_calibration
 from unmask.words.outputs import staged
-from unmask.words.schedules import order_named, size_family
+from unmask.words.schedules import order_named, order_title, size_family
 from unmask.words.sentences import bits, error, number
+
+if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
+    from unmask.models import Model
 
 _LENGTH, _STEPS = 256, 32
 _SWEEP = (8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -39,12 +43,14 @@ _PAIRS = (
 _ONE_BY_ONE = "one by one"
 
 _WRITING = """\
-The built-in model, 6 million parameters that know English letters, writes 256 characters in 16 evaluations instead of \
-256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb').
+Two built-in models, 6 million parameters each that know English letters, write 256 characters in 16 evaluations \
+instead of 256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb'). \
+'causal' was trained for such steps alone and computes every letter once; 'builtin' looks both ways, takes any \
+schedule, and computes the whole text anew at every step.
 """
 
 _COSTS = """\
-Bits per character of that model under several schedules: its own error, plus what is lost by revealing letters \
+Bits per character of 'builtin' under several schedules: its own error, plus what is lost by revealing letters \
 together in K steps. Everyone copies the even split in random order; the comb in 16 steps beats it one by one.
 """
 
@@ -79,8 +85,9 @@ def demo(output: Path) -> Report:
       unmask demo --json
 
     JSON: length, steps, rows of distribution, tc, dtc, size, expected_kl, figure (a path, or null where matplotlib is
-    not installed), text and costs of the built-in model (rows of order, size, steps, bits_per_token; null without
-    torch).
+    not installed), texts of the built-in models (rows of model, order, text, seconds, bits_per_token: what was written
+    under the model itself) and costs of 'builtin' (rows of order, size, steps, bits_per_token); both null without
+    torch.
     """
     screen = None if wants_json() else terminal()
     curves = {
@@ -142,36 +149,48 @@ def _error_table(rows: list[dict[str, Any]], data: list[str]) -> Any:
 
 
 def _written(screen: Console | None) -> dict[str, Any]:
-    """A text of the built-in model and what schedules cost it, on the screen if there is one; nothing without torch."""
+    """Texts of the built-in models and what schedules cost, on the screen if there is one; nothing without torch."""
     try:
         from unmask import models
-        from unmask.sample import Sampler
     except ImportError:
         if screen is not None:
             screen.print('No text: torch is not installed. To see some: pip install "unmask[torch]"\n', markup=False)
-        return {"text": None, "costs": None}
-    model = models.load(BUILTIN)
-    sampler = Sampler(model.predictor, Schedule(size.Even(16), order.Comb()))
+        return {"texts": None, "costs": None}
     if screen is not None:
         screen.print(_WRITING)
-    if screen is not None and screen.is_terminal:
-        from unmask.cli.watch import live
-
-        with live(screen, model.codec, sampler.schedule, 1) as look:
-            trace = sampler.run((1, model.length), rng=[_SEED], watch=look)
-    else:
-        trace = sampler.run((1, model.length), rng=[_SEED])
-    text = model.codec.decode(trace.tokens[0].tolist())
+    texts = [_text(models.load(name), screen) for name in (CAUSAL, BUILTIN)]
     calibration = shipped_calibration()
     costs = None if calibration is None else _costs(calibration)
+    if screen is not None and costs is not None:
+        screen.print(_COSTS)
+        screen.print(_cost_table(costs))
+        screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
+        screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
+    return {"texts": texts, "costs": costs}
+
+
+def _text(model: "Model", screen: Console | None) -> dict[str, Any]:
+    """A text of a model in its own order, watched as it appears if there is a terminal."""
+    from unmask.sample import Sampler
+    from unmask.words.own import own_order
+
+    sampler = Sampler(model.predictor, Schedule(size.Even(16), own_order(model)))
+    sampler.run((1, model.length), rng=[_SEED])  # what comes first is slower
+    begin = time.perf_counter()
+    trace = sampler.run((1, model.length), rng=[_SEED])
+    seconds = time.perf_counter() - begin
+    text, cost = model.codec.decode(trace.tokens[0].tolist()), float(trace.bits_per_token[0])
     if screen is not None:
+        if screen.is_terminal:
+            from unmask.cli.watch import live
+
+            with live(screen, model.codec, sampler.schedule, 1) as look:
+                sampler.run((1, model.length), rng=[_SEED], watch=look)
+        words = f"{model.name}: {seconds:.2f} seconds, {cost:.2f} bits per character to the model itself"
+        screen.print(title(words))
         screen.print(f"[cyan]{text}[/cyan]\n")
-        if costs is not None:
-            screen.print(_COSTS)
-            screen.print(_cost_table(costs))
-            screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
-            screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
-    return {"text": text, "costs": costs}
+    which = order_title(sampler.schedule.order)
+    return {"model": model.name, "order": which, "text": text, "seconds": round(seconds, 3), "bits_per_token": cost}
 
 
 def _costs(calibration: Calibration) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.group import Command
 from unmask.cli.output import terminal
-from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.inputs import shipped_calibration
 from unmask.words.models import Source
 
 
@@ -22,9 +22,9 @@ from unmask.words.models import Source
 def explore(source: Source, calibration: Path | None, host: str, port: int | None, no_browser: bool) -> None:
     """Explore schedules on a local web page.
 
-    Four tabs: size schedules and their guarantees; their error on known distributions; the model at work under two
-    schedules side by side; and what a calibration says of your model. The page asks no other host for anything, and is
-    to be seen from this machine only, unless --host says otherwise.
+    Four tabs: size schedules and their guarantees; their error on known distributions; models at work side by side
+    under two schedules, the built-in ones and yours; and what a calibration says of your model. The page asks no other
+    host for anything, and is to be seen from this machine only, unless --host says otherwise.
 
     \b
     Examples:
@@ -39,8 +39,7 @@ def explore(source: Source, calibration: Path | None, host: str, port: int | Non
     screen = terminal(stderr=True)
     with screen.status("Preparing the page"):
         model, known = source.measured(None, calibration)
-        if known is None and source.name == BUILTIN:
-            known = shipped_calibration()
+        known = known or shipped_calibration(source.name)
         from unmask.app import page  # Gradio takes seconds to load
 
         own = "the calibration of the built-in model"

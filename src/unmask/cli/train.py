@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.completion import Words
-from unmask.cli.output import progress, terminal
+from unmask.cli.output import progress, said
 from unmask.cli.report import Report
 from unmask.words.inputs import read_text
 from unmask.words.texts import Texts
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models.shape import Network
     from unmask.train import Progress
 
+_EXAMPLES = ("comb:16,32,64", "whole-comb:16,32,64", "left-to-right:256", "random:16")
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
 
 
@@ -43,8 +44,19 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @click.option("--batch", type=options.INTEGER, default=64, show_default=True, help="Sequences per update.")
 @click.option("--rate", type=options.NUMBER, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option(
-    "--masks", type=options.one_of("masks", ("uniform", "comb")), default="uniform", show_default=True, metavar="NAME",
-    help="uniform, or comb: half of each batch as combs of length/16, /8 and /4 steps see it.",
+    "--muon", type=options.NUMBER, metavar="RATE",
+    help="Train the matrices inside the layers by Muon at this peak rate; AdamW alone by default.",
+)  # fmt: skip
+@click.option("--causal", is_flag=True, help="A network that is causal in the schedule, and computes a token once.")
+@click.option(
+    "--schedule", "schedules", multiple=True, type=Words(_EXAMPLES), metavar="ORDER:STEPS,...",
+    help="Schedules to learn, an equal share of every batch each; may be given several times. With --causal "
+    "whole-comb of length/16, /8 and /4 steps by default.",
+)  # fmt: skip
+@click.option(
+    "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
+    help="Without --causal and --schedule: uniform, the default, or comb: half of each batch as combs of length/16, /8 "
+    "and /4 steps see it.",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after so long; run again to continue.")
 @click.option("--compile", "compiled", is_flag=True, help="Compile the model; on a GPU, record updates.")
@@ -63,7 +75,10 @@ def train(
     steps: int,
     batch: int,
     rate: float,
-    masks: str,
+    muon: float | None,
+    causal: bool,
+    schedules: tuple[str, ...],
+    masks: str | None,
     minutes: float | None,
     compiled: bool,
     device: str,
@@ -78,12 +93,23 @@ def train(
     With --data windows of --length tokens are taken within rows, each place as often as any other; a prompt and its
     answer are one sequence. Rows that are shorter have none: they are left out, and counted.
 
+    A model that looks both ways learns to fill random sets of a text (--masks), or those that schedules visit
+    (--schedule): it can be used with any schedule, and is run anew at every step. One that is causal in the schedule
+    (--causal) learns every step of a text under these schedules at once, computes a token once when it writes, and is
+    made for these schedules and no others: of --layers five in eight mix what is known, and three read from it. One
+    text in eight begins with something given, so that prompts can be continued. A schedule is an order that does not
+    look at predictions, and even sizes of so many steps. left-to-right with as many steps as tokens is an ordinary
+    language model.
+
     \b
     Examples:
       unmask train --text book.txt --output my-run
       unmask train --text book.txt --output my-run --minutes 30 --batch 256 --device cuda --compile
       unmask train --text book.txt --output small --length 64 --width 64 --layers 2 --steps 2000
       unmask train --data proteins.fasta --output my-run --length 64
+      unmask train --text book.txt --output my-run --causal
+      unmask train --text book.txt --output my-run --causal --schedule whole-comb:16,32 --schedule left-to-right:256
+      unmask train --text book.txt --output my-run --schedule comb:16 --muon 4e-3
       torchrun --nproc-per-node 2 -m unmask.cli train --text book.txt --output my-run
     Then:
       unmask generate --model my-run --watch
@@ -96,43 +122,43 @@ def train(
     if output.exists() and not output.is_dir():
         raise check.InputError("output", "be a folder", found=f"the file '{output}'")
     Texts(text, data, column).required()
+    check.integer("length", length, least=1)
     words = "" if text is None else read_text(text)
 
     from unmask import models
-    from unmask.models import shape, transformer, weights
+    from unmask.models import weights
     from unmask.models.text import Store
     from unmask.train import Recipe
     from unmask.train import train as fit
     from unmask.words.models import device_named
     from unmask.words.training import (
+        Learning,
         alphabet_named,
         claim,
         in_memory,
         interrupted,
-        masks_named,
         new_folder,
         processes,
         rows_to_learn,
     )
 
-    check.integer("layers", layers, least=2, most=shape.DEEPEST)  # one that mixes positions, one that reads
-    recipe = Recipe(steps, batch, rate, warmup=max(1, min(500, steps // 10)), seed=seed)
+    learning = Learning(causal, masks, schedules)
+    lessons = learning.lessons(length)
+    recipe = Recipe(steps, batch, rate, muon, warmup=max(1, min(500, steps // 10)), seed=seed)
     if data is None:
         codec = alphabet_named(alphabet, words)
         store, short, note = Store.of(words, codec), 0, ""
     else:
         codec, store, short, note = rows_to_learn(data, column, alphabet, length)
         if note:  # before hours of work, not after them
-            terminal(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
-    # Two thirds of four times the width, as is usual for gated layers.
-    hidden = max(32, width * 8 // 3 // 32 * 32)
-    config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)
+            said(note)
+    config = learning.config(codec.vocab, length, width, layers, heads)
     if len(store) < length:
         raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
     with ExitStack() as stack:
         stack.enter_context(new_folder(output))
         place, rank = stack.enter_context(processes(device_named(device)))
-        stack.enter_context(in_memory(config, batch, place))
+        stack.enter_context(in_memory(config, recipe, place))
         ends = b"" if store.ends is None else store.ends.tobytes()
         about = models.described(codec) | {"text": hashlib.sha256(store.tokens.tobytes() + ends).hexdigest()[:16]}
         claim(output, about, rank)
@@ -142,7 +168,7 @@ def train(
                 config,
                 store,
                 recipe,
-                lessons=masks_named(masks, length),
+                lessons=lessons,
                 folder=output,
                 device=place,
                 every=max(1, min(100, steps // 200)),
@@ -153,7 +179,7 @@ def train(
             )
         if rank:
             return None
-        about |= {"recipe": asdict(recipe), "masks": masks, "steps": end.step, "tokens": len(store)}
+        about |= {"recipe": asdict(recipe), "steps": end.step, "tokens": len(store)} | learning.about(length)
         weights.save(model, output / models.FILE, about=about)
     return _report(model, end, steps, len(store), short, output, 130 if stop() else 0)
 

@@ -7,8 +7,10 @@ batch came.
 
 Tables are written in place. A memory that is not the newest of its batch copies them before it goes on.
 
-On a CPU rows of a batch have the bits that they would have alone: sequences of one length are a table of their own, and
-matrix products have at least `_COMPANY` rows, since below that their rounding depends on how many there are.
+On a CPU rows of a batch have the bits that they would have alone: sequences of one length are a table of their own,
+matrix products have at least `_COMPANY` rows, since below that their rounding depends on how many there are, and tables
+of queries a multiple of it. That holds for widths that are multiples of 16, as usual ones are: other rows begin in the
+midst of a line of memory, and products round by where.
 """
 
 from collections.abc import Sequence
@@ -145,7 +147,7 @@ class _Cells(NamedTuple):
     whole: bool
 
     def table(self, values: Tensor, lines: int) -> Tensor:
-        """Values of the cells in the table, shape `(lines, breadth, …)`."""
+        """Values of the cells in the table, shape `(lines, breadth, …)`, and zeros elsewhere."""
         if self.whole:
             return values.view(lines, self.breadth, *values.shape[1:])
         blank = values.new_zeros((lines * self.breadth, *values.shape[1:]))
@@ -269,9 +271,9 @@ class _Part:
         model, tables, count = self.model, self.tables, self.count
         spot = cells.line * arrived.shape[1] + cells.slot
         size = len(spot)
-        seen = cells.table(_bias(arrived[cells.line] <= cells.step[:, None], tables.contents), count)[:, None]
         token, slot = _padded(cells.token), _padded(cells.slot)
         x = model.embed(token)
+        seen = cells.table(_bias(arrived[cells.line] <= cells.step[:, None], x), count)[:, None]
         cos, sin = model.turns(slot, x)
 
         def kept(number: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -300,7 +302,7 @@ class _Part:
         contents = [_padded(tables.contents[cells.line, each.spot]) for each in near]
         x = model.asked(contents, [Near(_padded(each.spot), _padded(each.distance)) for each in near])
         if model.config.readers:
-            seen = cells.table(_bias(known < cells.step[:, None], tables.contents), count)[:, None]
+            seen = cells.table(_bias(known < cells.step[:, None], x), count)[:, None]
             keys, values = tables.pairs[-1, 0], tables.pairs[-1, 1]
             cos, sin = model.turns(_padded(cells.slot), x)
 
@@ -320,11 +322,11 @@ class _Part:
         rows, _ = self._own(places)
         line, slot = self._spots(rows)
         device = rows.device
-        full = self.lines is None and places.sequences.size == self.count
-        even = full and places.counts.size > 0 and bool((places.counts == places.counts[0]).all())
-        breadth = int(places.counts.max(initial=0))
-        if not self.arrived.is_cuda:  # as broad as alone: a table has the rounding of its breadth
-            breadth, even = max(breadth, _COMPANY), even and breadth >= _COMPANY
+        counts = places.counts
+        if self.lines is not None:  # on a CPU alone
+            counts = counts[self.lines.numpy()[places.sequences] >= 0]
+        breadth = _rounded(int(counts.max(initial=0)), rows)
+        even = counts.size == self.count and bool((counts == breadth).all())
         order = torch.arange(len(rows), device=device)
         if even and not one_by_one:
             number = order % breadth
@@ -357,13 +359,23 @@ def _joined(parts: Sequence[_Cells]) -> _Cells | None:
     parts = [part for part in parts if part.slot.numel() or len(parts) == 1]
     if len(parts) <= 1:
         return parts[0] if parts else None
-    breadth = sum(part.breadth for part in parts)
+    breadth = _rounded(sum(part.breadth for part in parts), parts[0].line)
     before, cells = 0, list[Tensor]()
     for part in parts:
         cells.append(part.line * breadth + before + part.cell - part.line * part.breadth)
         before += part.breadth
     token, line, slot, step = (torch.cat(each) for each in list(zip(*parts, strict=True))[:4])
     return _Cells(token, line, slot, step, torch.cat(cells), breadth, False)
+
+
+def _rounded(breadth: int, near: Tensor) -> int:
+    """The breadth of a table: attention rounds alike in all those that hold whole companies of rows."""
+    return breadth if near.is_cuda else -(-breadth // _COMPANY) * _COMPANY
+
+
+def _bias(seen: Tensor, x: Tensor) -> Tensor:
+    """What attention adds where something is not seen: made once, since torch would make it anew in every layer."""
+    return torch.zeros_like(seen, dtype=x.dtype).masked_fill_(~seen, -torch.inf)
 
 
 def _padded(values: Tensor) -> Tensor:

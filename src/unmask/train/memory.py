@@ -4,7 +4,9 @@ Weights, their moving average and the state of the optimiser are there throughou
 AdamW, 12 with Muon. On top come what the layers keep for the gradients, and later the gradients. Kept are, in numbers
 of two bytes on a GPU and of four elsewhere, about 12 states of the width and 5 of the hidden width for each token and
 layer; for each reader as much for the tokens that are masked, about half of them, and two states for every token; the
-logits three times; and for each token some indices, of this batch and of the next one. What else a program needs is
+logits three times; and for each token some indices, of this batch and of the next one. A network that is causal in the
+schedule predicts every token, not half of them, and has two tables of who sees whom, `length²` numbers for each text.
+What else a program needs is
 left out, so that the sum is a lower bound: half to nine tenths of what was measured.
 """
 
@@ -14,6 +16,7 @@ from contextlib import contextmanager
 from unmask import _check as check
 from unmask._memory import check_memory, exhausted
 from unmask._torch import torch
+from unmask.models.causal import CausalConfig
 from unmask.models.shape import Shape
 
 # What is usual: the argument that is furthest above it is the one to change.
@@ -35,11 +38,13 @@ def bytes_needed(config: Shape, batch: int, *, muon: bool = False, cuda: bool = 
         cuda: Whether that is on a GPU.
     """
     tokens = batch * config.length
-    masked = tokens // 2
+    causal = isinstance(config, CausalConfig)
+    predicted = tokens if causal else tokens // 2
     states = 12 * config.width
     kept = config.layers * tokens * (states + 5 * config.hidden)
-    kept += config.readers * (tokens * 2 * config.width + masked * (states + 5 * config.reader_hidden))
-    logits = 3 * 4 * masked * config.vocab
+    kept += config.readers * (tokens * 2 * config.width + predicted * (states + 5 * config.reader_hidden))
+    kept += 2 * tokens * config.length if causal else 0
+    logits = 3 * 4 * predicted * config.vocab
     activations = (2 if cuda else 4) * kept + logits + _INDICES * tokens
     parameters = config.parameters
     return (12 if muon else 16) * parameters + max(activations, 4 * parameters)
@@ -66,19 +71,22 @@ def check_fit(
 
 
 @contextmanager
-def fitting(config: Shape, batch: int, *, device: str | torch.device = "cpu", processes: int = 1) -> Iterator[None]:
+def fitting(
+    config: Shape, batch: int, *, muon: bool = False, device: str | torch.device = "cpu", processes: int = 1
+) -> Iterator[None]:
     """Check a run as `check_fit` does; where that lower bound was too low, say so of the same argument.
 
     Arguments:
         config: Shape of the model.
         batch: Sequences per update, over all processes.
+        muon: Whether Muon trains the matrices inside the layers.
         device: Where the run is to be.
         processes: How many processes share the batch.
 
     Raises:
         InputError: if it needs more than there is, or more was asked for than there was.
     """
-    check_fit(config, batch, device=device, processes=processes)
+    check_fit(config, batch, muon=muon, device=device, processes=processes)
     try:
         yield
     except (MemoryError, RuntimeError) as error:

@@ -1,14 +1,15 @@
-"""The words for an alphabet and for masks, and the process that a run has to itself."""
+"""The words for an alphabet, for masks and for schedules to learn, and the process that a run has to itself."""
 
 import json
 import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -18,14 +19,19 @@ from unmask._atomic import locked, replacing
 from unmask._files import read_text
 from unmask._torch import torch
 from unmask.data import rows
-from unmask.models.shape import Shape
+from unmask.models.causal import CausalConfig
+from unmask.models.shape import DEEPEST, Shape
 from unmask.models.text import Alphabet, Bytes, Codec, Store, Tokenizer
+from unmask.models.transformer import Config
 from unmask.schedule import Schedule
-from unmask.train import Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.train import EveryStep, Lessons, Masks, MixedMasks, Recipe, ScheduleMasks, UniformMasks
 from unmask.train.memory import fitting
 from unmask.words.mistakes import MISTAKES
+from unmask.words.schedules import check_combs, order_named
 
 MASKS = ("uniform", "comb")
+_GIVEN = 1 / 8  # the share of texts that begin with something given, so that prompts can be continued
+_PARTS = (16, 8, 4)  # of the length: the numbers of steps of combs where nobody says which
 _ABOUT = "about.json"
 
 
@@ -75,13 +81,96 @@ def rows_to_learn(path: Path, column: str | None, alphabet: str, length: int) ->
     return codec, Store.of_rows(kept, codec.vocab), len(short), note
 
 
+@final
+@dataclass(frozen=True)
+class Learning:
+    """What a run learns, as a user said it.
+
+    Attributes:
+        causal: Whether the network is causal in the schedule.
+        masks: The word for masks; None where nobody said.
+        schedules: Schedules as `schedules_named` understands them; none where nobody said.
+    """
+
+    causal: bool = False
+    masks: str | None = None
+    schedules: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.masks is not None and self.causal:
+            raise check.InputError("", "With {causal} there is no use for {masks}", remedy="Give a {schedule} instead.")
+        if self.masks is not None and self.schedules:
+            raise check.InputError("", "Give either {masks} or {schedule}, not both")
+
+    def lessons(self, length: int) -> Lessons:
+        """The lessons for sequences of `length` tokens."""
+        found = tuple(self._schedules(length).values())
+        if self.causal:
+            return EveryStep(found, given=_GIVEN)
+        if not found:
+            return masks_named(self.masks or "uniform", length)
+        return MixedMasks(tuple(ScheduleMasks(each) for each in found)) if found[1:] else ScheduleMasks(found[0])
+
+    def about(self, length: int) -> dict[str, Any]:
+        """What is to be saved with the model: which schedules it was trained for, or by which masks."""
+        found = self._schedules(length)
+        saved = {"schedules": {name: [each.to_json(), 1.0] for name, each in found.items()}}
+        if self.causal:
+            return saved | {"given": _GIVEN}
+        return saved if found else {"masks": self.masks or "uniform"}
+
+    def config(self, vocab: int, length: int, width: int, layers: int, heads: int) -> Shape:
+        """The shape of the network."""
+        check.integer("layers", layers, least=1 if self.causal else 2, most=DEEPEST)
+        # Two thirds of four times the width, as is usual for gated layers.
+        hidden = max(32, width * 8 // 3 // 32 * 32)
+        # A reader of the one kind runs at masked positions alone; of the other at all, beside all contents.
+        readers = (3 * layers + 4) // 8 if self.causal else layers // 2
+        kind = CausalConfig if self.causal else Config
+        return kind(vocab, length, width, layers - readers, readers, heads, hidden, hidden)
+
+    def _schedules(self, length: int) -> dict[str, Schedule]:
+        if self.causal and not self.schedules:
+            return schedules_named([f"whole-comb:{','.join(map(str, _counts(length)))}"], length)
+        return schedules_named(self.schedules, length)
+
+
+def schedules_named(words: Sequence[str], length: int) -> dict[str, Schedule]:
+    """Blind schedules of even sizes by their names: an order and its numbers of steps in each word.
+
+    Example:
+        >>> list(schedules_named(["comb:4,8", "left-to-right:16"], 16))
+        ['comb 4', 'comb 8', 'left-to-right 16']
+    """
+    found: dict[str, Schedule] = {}
+    for word in words:
+        name, colon, numbers = word.partition(":")
+        if not colon:
+            must = "be an order and its numbers of steps, such as comb:16,32"
+            raise check.InputError("schedule", must, found=check.shown(word))
+        with check.within("schedule", word):
+            which = order_named(name)
+            if not isinstance(which, order.BlindOrder):
+                raise check.InputError("order", "not look at predictions", found=check.shown(name))
+            check_combs([name], length)
+            for number in numbers.split(","):
+                steps = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else number
+                steps, _ = check.steps_and_length(steps, length)
+                found[f"{name} {steps}"] = Schedule(size.Even(steps), which)
+    return found
+
+
 def masks_named(word: str, length: int) -> Masks:
     """The masks: uniform, or half of each batch as combs of several numbers of steps see it."""
     if check.known("masks", word, MASKS) == "uniform":
         return UniformMasks()
-    counts = dict.fromkeys(max(1, length // part) for part in (16, 8, 4))
-    combs = tuple(ScheduleMasks(Schedule(size.Even(count), order.Comb())) for count in counts)
+    combs = tuple(ScheduleMasks(Schedule(size.Even(count), order.Comb())) for count in _counts(length))
     return MixedMasks((UniformMasks(), MixedMasks(combs)))
+
+
+def _counts(length: int) -> list[int]:
+    """Numbers of steps that are a fair share of a length."""
+    return list(dict.fromkeys(max(1, length // part) for part in _PARTS))
 
 
 @contextmanager
@@ -120,10 +209,11 @@ def interrupted() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def in_memory(config: Shape, batch: int, device: torch.device) -> Iterator[None]:
+def in_memory(config: Shape, recipe: Recipe, device: torch.device) -> Iterator[None]:
     """Refuse a model or batch for which there is no memory: before anything is made, if that can be known."""
     try:
-        with fitting(config, batch, device=device, processes=int(os.environ.get("WORLD_SIZE", "1"))):
+        count, muon = int(os.environ.get("WORLD_SIZE", "1")), recipe.muon is not None
+        with fitting(config, recipe.batch, muon=muon, device=device, processes=count):
             yield
     except check.InputError as error:
         asked = {"readers": "layers", "hidden": "width", "reader_hidden": "width", "vocab": "alphabet"}

@@ -1,4 +1,4 @@
-"""The tab *Watch*: a model fills one text under two schedules, from one seed."""
+"""The tab *Watch*: one text is filled twice from one seed, by one model or two, under two schedules."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,17 +19,19 @@ from unmask.words.sentences import visible
 
 @dataclass(frozen=True)
 class Side:
-    """The words for the schedule of one side.
+    """The words for the schedule of one side, and who writes.
 
     Attributes:
         order: The order.
         size: The size.
         steps: Number of steps.
+        writer: The model; the one that both have in common by default.
     """
 
     order: str
     size: str
     steps: int
+    writer: models.Model | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def watch(model: models.Model, text: str, choices: tuple[Side, Side], *, seed: o
     """Both runs, step by step; first as they start.
 
     Arguments:
-        model: The model.
+        model: The model of sides that have none of their own.
         text: What to fill: `_` is a masked token. If empty, everything is masked.
         choices: The two schedules.
         seed: Seeds both: positions have the same random numbers under either.
@@ -81,29 +83,38 @@ def watch(model: models.Model, text: str, choices: tuple[Side, Side], *, seed: o
         ValueError: if the text or a schedule is not possible, before the model runs.
     """
     seed = check.integer("seed", seed, least=0, most=check.EXACT)
+    writers = [choice.writer or model for choice in choices]
     try:
-        start, _ = start_of(model, text or None, None)
+        starts = [start_of(writer, text or None, None)[0] for writer in writers]
     except check.InputError as error:
         # Elsewhere a length beyond the prompt is a way out, which is no field of the page.
         raise error.changed(remedy="") from None
-    masked = int((start == model.predictor.mask).sum())
-    named = [_built(side, choice, masked, bool(text)) for side, choice in zip(("left", "right"), choices, strict=True)]
-    samplers = [Sampler(model.predictor, each.schedule, stop=model.stop) for each in named]
-    states = [sampler.init(start, rng=[seed]) for sampler in samplers]
-    titles = [each.title for each in named]
+    masked = [int((start == each.predictor.mask).sum()) for start, each in zip(starts, writers, strict=True)]
+    named = [
+        _built(side, choice, count, bool(text))
+        for side, choice, count in zip(("left", "right"), choices, masked, strict=True)
+    ]
+    samplers = [
+        Sampler(writer.predictor, each.schedule, stop=writer.stop) for writer, each in zip(writers, named, strict=True)
+    ]
+    states = [sampler.init(start, rng=[seed]) for sampler, start in zip(samplers, starts, strict=True)]
+    several = writers[0] is not writers[1]
+    before = [f"{writer.name}: " if several else "" for writer in writers]
+    titles = [f"{name}{each.title}" for name, each in zip(before, named, strict=True)]
     planned = [
-        min(each.schedule.size.steps, masked) if isinstance(each.schedule.size, Blind) else None for each in named
+        min(each.schedule.size.steps, count) if isinstance(each.schedule.size, Blind) else None
+        for each, count in zip(named, masked, strict=True)
     ]
     runs = [
-        _run(words, state.trace(), model.codec, steps)
-        for words, state, steps in zip(titles, states, planned, strict=True)
+        _run(words, state.trace(), writer.codec, steps)
+        for words, state, writer, steps in zip(titles, states, writers, planned, strict=True)
     ]
     yield tuple(runs)
     ways = [sampler.steps(state) for sampler, state in zip(samplers, states, strict=True)]
     for both in zip_longest(*ways):
         for side, taken in enumerate(both):
             if taken is not None:
-                runs[side] = _run(titles[side], taken[0].trace(), model.codec, planned[side])
+                runs[side] = _run(titles[side], taken[0].trace(), writers[side].codec, planned[side])
         yield tuple(runs)
 
 

@@ -1,4 +1,4 @@
-"""*Watch*: a model fills one text under two schedules, side by side."""
+"""*Watch*: one text is filled twice, side by side: by one model or two, under two schedules."""
 
 import time
 from collections.abc import Iterator
@@ -8,16 +8,18 @@ from typing import Any
 
 import gradio as gr
 
+from unmask import _check as check
 from unmask import models
 from unmask.app import links, panels
 from unmask.app.data import watch as runs
 from unmask.app.fields import LIVE, QUIET, Form, follow, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
-from unmask.names import SIZES
-from unmask.words.schedules import FREE_SIZES, ORDER_WORDS, REACTIVE_SIZES
+from unmask.names import MODELS, SIZES
+from unmask.words.own import own_order
+from unmask.words.schedules import FREE_SIZES, ORDER_WORDS, REACTIVE_SIZES, order_title
 
-_FIRST = {"left": ("comb", "even", 16), "right": ("random", "even", 16)}
+_SIDES = ("left", "right")
 _REACTIVE = tuple(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES)
 
 
@@ -25,8 +27,15 @@ def build(model: models.Model) -> Tab:
     """Make the tab.
 
     Arguments:
-        model: The model that writes.
+        model: The model that writes, beside the built-in ones.
     """
+    writers = {model.name: model} | {
+        name: models.load(name) for name in MODELS if name != model.name and MODELS[name].file(models.FILE).is_file()
+    }
+    # The built-in models beside each other; a model of one's own beside itself in another order.
+    own = model.name not in MODELS or len(writers) == 1
+    first = (model.name, model.name) if own else (models.CAUSAL, models.BUILTIN)
+    orders = [order_title(own_order(writers[name])) for name in first]
     form = Form("watch", aliases={"prompt": "text", "start": "text"})
     with gr.Row():
         with gr.Column(scale=3, min_width=280):
@@ -39,9 +48,9 @@ def build(model: models.Model) -> Tab:
             seed = gr.Number(3, label="Seed", info="One for both sides", step=1)
             form.add("seed", seed, links.whole(least=0))
     with gr.Row():
-        for side, (order, size, steps) in _FIRST.items():
+        for side, name, order in zip(_SIDES, first, [orders[0], "random" if own else orders[1]], strict=True):
             with gr.Column(min_width=280), gr.Row():
-                _side(form, side, order, size, steps)
+                _side(form, side, {"model": name, "order": order, "size": "even"}, list(writers), 16)
     form.finish()
     with gr.Row():
         start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=150, size="md")
@@ -55,8 +64,9 @@ def build(model: models.Model) -> Tab:
         cancel = gr.Button("Cancel", size="sm", scale=0, min_width=100, elem_id="watch-cancel")
     view = gr.HTML(elem_id="watch-runs")
     gr.HTML(
-        f"<p class='facts'>Model: {escape(model.name)}, up to {model.length} tokens. At temperature 1, from one seed: "
-        "a position has the same random number on both sides. Newest tokens are marked, given ones underlined.</p>"
+        f"<p class='facts'>Models: {escape(', '.join(writers))}; up to {model.length} tokens. At temperature 1, from "
+        "one seed: a position has the same random number on both sides. Newest tokens are marked, given ones "
+        "underlined.</p>"
     )
     address = gr.HTML(elem_id="watch-link", elem_classes="link")
 
@@ -64,7 +74,13 @@ def build(model: models.Model) -> Tab:
     def generate(values: dict[str, Any]) -> Iterator[list[Any]]:
         yield [gr.skip(), progress(0, 0, "Starting")]  # the last text stays until there is another
         choices = tuple(
-            runs.Side(*(values[f"{side} {part}"] for part in ("order", "size", "steps"))) for side in _FIRST
+            runs.Side(
+                values[f"{side} order"],
+                values[f"{side} size"],
+                values[f"{side} steps"],
+                writers[check.known(f"{side} model", values[f"{side} model"], writers)],
+            )
+            for side in _SIDES
         )
         key = str(time.monotonic_ns())
         for both in runs.watch(model, values["text"], choices, seed=values["seed"]):  # pyright: ignore[reportArgumentType]
@@ -90,13 +106,13 @@ def build(model: models.Model) -> Tab:
     return Tab(form, show, [address], LIVE)
 
 
-def _side(form: Form, side: str, order: str, size: str, steps: int) -> None:
-    named = {"order": (list(ORDER_WORDS), order), "size": ([*FREE_SIZES, *_REACTIVE], size)}
-    for part, (choices, value) in named.items():
+def _side(form: Form, side: str, values: dict[str, str], writers: list[str], steps: int) -> None:
+    choices = {"model": writers, "order": list(ORDER_WORDS), "size": [*FREE_SIZES, *_REACTIVE]}
+    for part, value in values.items():
         with gr.Column(min_width=150):
             # A comb of so many segments, or another threshold, can be typed.
             field = gr.Dropdown(
-                choices, value=value, label=f"{side.capitalize()} {part}", allow_custom_value=True,
+                choices[part], value=value, label=f"{side.capitalize()} {part}", allow_custom_value=True,
                 elem_id=f"watch-{side}-{part}",
             )  # fmt: skip
             form.add(f"{side} {part}", field, links.words)
