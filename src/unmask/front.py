@@ -1,6 +1,6 @@
 """The common case in five words: `load`, `generate`, `calibrate`, `advise`, and a schedule to keep.
 
-    model = unmask.load("builtin")
+    model = unmask.load("causal")
     unmask.generate(model, ["the ____ of the ____"], steps=8)
     found = unmask.calibrate(model, ["one text", "and another"])
     advice = unmask.advise(found, steps=4)
@@ -11,6 +11,7 @@ not offer, `Sampler`, `measure` and `replay` do.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from unmask.order import BlindOrder
 from unmask.sample import Sampler, Seeds, draw_for, seeds_of
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
+from unmask.words.own import own_order, own_steps, unfamiliar
 from unmask.words.schedules import USUAL_ORDERS, build, fits, measurable
 
 _TEXTS = 32
@@ -39,8 +41,8 @@ def generate(
     model: models.Model | str,
     prompts: str | Sequence[str] | None = None,
     *,
-    steps: int = 16,
-    order: str = "comb",
+    steps: int | None = None,
+    order: str | None = None,
     size: str = "even",
     schedule: Schedule | None = None,
     count: int = 1,
@@ -55,8 +57,9 @@ def generate(
         model: A model, or its name (`unmask.load`).
         prompts: What is given, for one text or for each of several: `_`, or the model's own mask token, stands for a
             token to be filled. None for texts of the model's own.
-        steps: Number of steps; of a prompt with fewer tokens to fill, so many.
-        order: Which tokens come first, by name.
+        steps: Number of steps; of a prompt with fewer tokens to fill, so many. By default as many as the model was
+            trained for, and 16 if for any.
+        order: Which tokens come first, by name; as the model was trained by default, and a comb if for any order.
         size: How many each step reveals, by name.
         schedule: A schedule in place of these three.
         count: How many texts for each prompt.
@@ -71,7 +74,7 @@ def generate(
 
     Example:
         >>> import unmask
-        >>> text = unmask.generate("builtin", "the _____ of the _____", seed=3)[0]
+        >>> text = unmask.generate("causal", "the _____ of the _____", seed=3)[0]
         >>> text[:4], text[9:17], len(text)
         ('the ', ' of the ', 22)
     """
@@ -91,7 +94,10 @@ def generate(
     )
     if schedule is None:
         most = int(sequences.counts.max())
-        schedule = build(order, size, min(check.integer("steps", steps, least=1), most), most).schedule
+        wanted = own_steps(found) if steps is None else check.integer("steps", steps, least=1)
+        schedule = build(order or own_order(found), size, min(wanted, most), most).schedule
+    if note := unfamiliar(found, schedule):
+        warnings.warn(note, stacklevel=2)
     draw = draw_for(temperature)
     # As on the command line: the first text of a seed is that of the seed alone.
     one = isinstance(seed, int | np.integer) and not isinstance(seed, bool)

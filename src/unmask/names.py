@@ -8,6 +8,7 @@ them stands here once, with what it makes, what that needs, how it is drawn, and
     GAUGES           what a guarantee is measured against
     DISTRIBUTIONS    data whose law is known
     RULES            samplers that were published under a name: an order and a size
+    MODELS           models that ship with the library
 
 To add a size: its class in `unmask.size`, a line here, and a page that says what it is for.
 """
@@ -15,6 +16,8 @@ To add a size: its class in `unmask.size`, a line here, and a page that says wha
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, final
 
 import numpy as np
@@ -105,9 +108,7 @@ SIZES: dict[str, NamedSize] = {
         size.ChenDTC, "Fixed sizes of Chen, Cong & Li for a dual total correlation.",
         look=Look("#009E73", (2, 1.5), page=10),
     ),
-    "offset": NamedSize(
-        size.Offset, "Equal sizes that begin at a random place.", look=Look("#E69F00", page=11)
-    ),
+    "offset": NamedSize(size.Offset, "Equal sizes that begin at a random place.", look=Look("#E69F00", page=11)),
     "tc": NamedSize(
         size.TC, "The paper's scheme for data of small total correlation.", look=Look("#0072B2", (5, 2), page=1)
     ),
@@ -124,9 +125,7 @@ SIZES: dict[str, NamedSize] = {
     "minimax-min": _minimax(
         "The best guarantee for whichever of TC and DTC is smaller.", gauge.both, Look("#AA3377", page=4)
     ),
-    "minimax-sum": _minimax(
-        "The best guarantee for TC + DTC.", gauge.total, Look("#56B4E9", page=14)
-    ),
+    "minimax-sum": _minimax("The best guarantee for TC + DTC.", gauge.total, Look("#56B4E9", page=14)),
     "minimax": NamedSize(size.Minimax, "The best guarantee for a gauge of your own.", Need.GAUGE),
     "universal": NamedSize(
         size.Universal, "Close to the best guarantees for TC, DTC and their sum, all at once.",
@@ -181,12 +180,18 @@ class NamedOrder:
         sentence: What it is.
         alone: Whether the name says it all; otherwise the order is made in Python, or read from a file.
         numbered: Whether a number may follow the name after a hyphen, as in comb-16.
+        settled: Arguments of the class that the name settles. Files save them, and the name without them.
     """
 
     kind: type[order.Order]
     sentence: str
     alone: bool = True
     numbered: bool = False
+    settled: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def make(self, *given: Any) -> Any:
+        """The order, from its number if one was given."""
+        return self.kind(*given, **self.settled)
 
 
 ORDERS: dict[str, NamedOrder] = {
@@ -194,6 +199,9 @@ ORDERS: dict[str, NamedOrder] = {
     "spread": NamedOrder(order.Spread, "Every beginning of the order is spread evenly over the text."),
     "spread-grid": NamedOrder(order.SpreadGrid, "The same on a grid, for images.", alone=False),
     "comb": NamedOrder(order.Comb, "One token in every segment, then its right neighbour in each.", numbered=True),
+    "whole-comb": NamedOrder(
+        order.Comb, "The comb from the first position on, so that every segment is whole.", True, True, {"shift": 0},
+    ),
     "periodic": NamedOrder(order.Periodic, "All positions of one residue, then all of the next.", alone=False),
     "left-to-right": NamedOrder(order.LeftToRight, "As one reads."),
     "dilated": NamedOrder(order.Dilated, "Halving strides: every second gap is filled in each round (DUS)."),
@@ -201,7 +209,7 @@ ORDERS: dict[str, NamedOrder] = {
     "margin": NamedOrder(order.Margin, "Where the best token leads the second by most first."),
     "entropy": NamedOrder(order.Entropy, "Where the prediction is surest first, by its entropy."),
     "blocks": NamedOrder(order.Blocks, "One stretch after the other, each by another order.", alone=False),
-}
+}  # fmt: skip
 
 
 @final
@@ -363,4 +371,28 @@ RULES: dict[str, Rule] = {
     "fast-dllm": Rule("confidence", "threshold:0.9", "Fast-dLLM's confidence threshold."),
     "fast-dllm-factor": Rule("confidence", "factor:1", "Fast-dLLM's factor."),
     "eb-sampler": Rule("entropy", "entropy-bound:0.5", "Entropy-bounded unmasking (EB-Sampler)."),
+}
+
+
+@final
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that ships with the library.
+
+    Attributes:
+        folder: Where its files are, within `unmask.models`.
+        sentence: What it is.
+    """
+
+    folder: tuple[str, ...]
+    sentence: str
+
+    def file(self, name: str) -> Traversable:
+        """One of its files, if it is there."""
+        return resources.files("unmask").joinpath("models", *self.folder, name)
+
+
+MODELS: dict[str, NamedModel] = {
+    "builtin": NamedModel(("builtin",), "Looks both ways: at home with any schedule, and run anew at every step."),
+    "causal": NamedModel(("builtin", "causal"), "Causal in the schedule: made for whole combs, and run once in all."),
 }

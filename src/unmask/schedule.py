@@ -26,7 +26,7 @@ SCHEMA = 1
 
 # The classes behind the names in a file. A name that settles arguments is a word for people: the file says them.
 SAVED_SIZES: dict[str, type] = {name: entry.kind for name, entry in names.SIZES.items() if not entry.settled}
-SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items()}
+SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items() if not entry.settled}
 
 # Arguments that came later: files of earlier versions do not have them, and mean their defaults.
 _LATER: dict[type, set[str]] = {order.Comb: {"shift"}}

@@ -40,7 +40,7 @@ def measured_as(calibration: Calibration, order: object, steps: int) -> str | No
     for name, losses in calibration.losses.items():
         if losses.order == order:
             return name
-        if isinstance(order, Comb) and isinstance(losses.order, Comb):
+        if isinstance(order, Comb) and isinstance(losses.order, Comb) and order.shift == losses.order.shift:
             kinds = np.unique(losses.tokens).tolist() if isinstance(losses, Mixed) else [calibration.length]
             if all(order.teeth(count, steps) == losses.order.teeth(count, steps) for count in kinds):
                 return name

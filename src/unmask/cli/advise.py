@@ -134,7 +134,7 @@ def _is_of(found: Calibration, file: Path, source: Source, length: int | None) -
     if length is not None and length != found.length:
         raise check.InputError("length", f"be that of the calibration, {found.length}", found=f"{length}")
     if not _named():
-        shipped = shipped_calibration()
+        shipped = shipped_calibration(source.name)
         return shipped is not None and shipped.model == found.model
     model = source.load_for(None, found)
     check_calibration(found, file, model.length, model.fingerprint)
@@ -144,7 +144,7 @@ def _is_of(found: Calibration, file: Path, source: Source, length: int | None) -
 def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Calibration, str]:
     """The calibration of a model, measured now if there are texts, else the one it comes with; and a note on them."""
     if texts.none:
-        found = shipped_calibration() if source.name == BUILTIN else None
+        found = shipped_calibration(source.name)
         if found is None:
             raise check.InputError("", "Say where the model was measured: {calibration}, {text} or {data}")
         if length is not None and length != found.length:

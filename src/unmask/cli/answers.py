@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, final
 import click
 
 from unmask import _check as check
-from unmask.cli.output import progress, terminal
+from unmask.cli.output import progress, said, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import Engine
+from unmask.order import BlindOrder, ReactiveOrder
 from unmask.schedule import Schedule
 from unmask.words.answers import TEXTS, Prompts, prompts
 from unmask.words.outputs import write_rows
+from unmask.words.own import own_steps, unfamiliar
 from unmask.words.schedules import build, check_fits
 from unmask.words.sentences import counted, per_evaluation
 from unmask.words.unfinished import unfinished
@@ -23,8 +25,6 @@ from unmask.words.workers import working
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
     from unmask.sample import Draw, Sampler
-
-_STEPS = 16
 
 
 @final
@@ -35,7 +35,7 @@ class Filling:
     Attributes:
         model: The word for the model.
         steps: Number of steps; None where nobody said.
-        order: The word for the order.
+        order: The order, or the word for it.
         size: The word for the size.
         file: Where the schedule was found, if it comes from a file.
         schedule: That schedule.
@@ -45,7 +45,7 @@ class Filling:
 
     model: str
     steps: int | None
-    order: str
+    order: str | BlindOrder | ReactiveOrder
     size: str
     file: Path | None
     schedule: Schedule | None
@@ -57,7 +57,7 @@ class Filling:
         most = max(rows.masked)
         if self.schedule is None or self.file is None:
             # A row with less to fill than there are steps takes fewer of them.
-            return build(self.order, self.size, min(self.steps or _STEPS, most), most).schedule
+            return build(self.order, self.size, min(self.steps or own_steps(rows.model), most), most).schedule
         check_fits(self.schedule, self.file, rows.masked)
         return self.schedule
 
@@ -89,6 +89,7 @@ def answered(
 
     with prompts(model, data, column, answer=length, chat=chat) as rows:
         chosen = how.chosen(rows)
+        said(unfamiliar(model, chosen))
         begin = time.perf_counter()
         sampler = Sampler(model.predictor, chosen, how.draw, model.stop)
         shown: list[dict[str, Any]] = []

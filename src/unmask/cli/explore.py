@@ -9,7 +9,7 @@ from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.group import Command
 from unmask.cli.output import terminal
-from unmask.words.inputs import BUILTIN, shipped_calibration
+from unmask.words.inputs import shipped_calibration
 from unmask.words.models import Source
 
 
@@ -39,8 +39,7 @@ def explore(source: Source, calibration: Path | None, host: str, port: int | Non
     screen = terminal(stderr=True)
     with screen.status("Preparing the page"):
         model, known = source.measured(None, calibration)
-        if known is None and source.name == BUILTIN:
-            known = shipped_calibration()
+        known = known or shipped_calibration(source.name)
         from unmask.app import page  # Gradio takes seconds to load
 
         own = "the calibration of the built-in model"

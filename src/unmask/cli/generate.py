@@ -11,12 +11,13 @@ from unmask import _check as check
 from unmask._memory import check_memory
 from unmask.cli import options
 from unmask.cli.group import wants_json
-from unmask.cli.output import progress, terminal
+from unmask.cli.output import progress, said, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import SHARD
-from unmask.words.inputs import read_schedule
+from unmask.words.inputs import CAUSAL, read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
+from unmask.words.own import own_order, own_steps, unfamiliar
 from unmask.words.schedules import build, check_combs, check_fits, words_for
 from unmask.words.sentences import per_evaluation
 from unmask.words.texts import check_column
@@ -25,7 +26,6 @@ from unmask.words.workers import Workers, working
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.sample import Trace
 
-_STEPS = 16
 _BYTES = 64  # of a token in the record of a run, at the least
 _PARTS = (
     "sizes",
@@ -37,10 +37,18 @@ _PARTS = (
 
 
 @options.command
-@options.model
-@click.option("--steps", type=options.INTEGER, metavar="K", help=f"Number of steps; {_STEPS} by default.")
+@options.model_by_default(CAUSAL)
+@click.option(
+    "--steps", type=options.INTEGER, metavar="K",
+    help="Number of steps; the model's own by default, and 16 if it has none.",
+)  # fmt: skip
 @click.option("--count", type=options.INTEGER, metavar="N", help="How many sequences; 4 by default.")
-@click.option("--order", type=options.ORDER, metavar="NAME", help=f"{options.ORDER_HELP} [comb]")
+@click.option(
+    "--order",
+    type=options.ORDER,
+    metavar="NAME",
+    help=f"{options.ORDER_HELP} The model's own by default, and comb if it has none.",
+)
 @click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [even]")
 @click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
 @click.option("--schedule", type=options.FILE, metavar="FILE", help="A schedule from a file instead.")
@@ -96,6 +104,9 @@ def generate(
     the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one. With a model of
     Hugging Face a prompt may also hold its mask token, such as [MASK]; then '_' is an ordinary character.
 
+    A model that is causal in the schedule, such as 'causal', was trained for some schedules: their order, and the
+    number of steps of most of its training, are its own. Under others it works and is worse, and a sentence says so.
+
     A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
     counted, and a sequence takes no more evaluations once its answer is complete, which changes nothing in it.
     Valid tokens are those drawn before the end. Tokens per evaluation are valid tokens over evaluations, both summed
@@ -111,12 +122,12 @@ def generate(
     \b
     Examples:
       unmask generate --steps 16 --watch
-      unmask generate --count 2 --seed 7 --order random --size cosine
+      unmask generate --model builtin --count 2 --seed 7 --order random --size cosine
       unmask generate --prompt "the ______ of the ______ was a"
       unmask generate --prompt "in the beginning " --length 128 --steps 32
       unmask generate --model my-run --schedule schedule.json --json
-      unmask generate --order confidence --size threshold:0.9
-      unmask generate --rule fast-dllm --temperature 0
+      unmask generate --model builtin --order confidence --size threshold:0.9
+      unmask generate --model builtin --rule fast-dllm --temperature 0
       unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
       unmask generate --count 100000 --engine ray --output texts.parquet
       unmask generate --schedule schedule.json --data prompts.jsonl --output answers.jsonl
@@ -136,7 +147,7 @@ def generate(
     check_column(data, column)
     count = check.integer("count", 4 if count is None else count, least=1)
     _check_draw(temperature, top_p)
-    order, size = words_for(rule, schedule, order, size, steps)
+    word, size = words_for(rule, schedule, order, size, steps)
     check_rows(output, (".jsonl", ".parquet"))
     if watch and workers.engine == "ray":
         remedy = "Leave out {watch}."
@@ -149,22 +160,24 @@ def generate(
 
     engine = workers.on(source.place)
     model = source.load()
+    which = word or own_order(model)
     if data is not None:
         from unmask.cli.answers import Filling, answered
 
-        how = Filling(source.name, steps, order, size, schedule, chosen, draw_for(temperature, top_p=top_p), seed)
+        how = Filling(source.name, steps, which, size, schedule, chosen, draw_for(temperature, top_p=top_p), seed)
         return answered(model, data, column, length, chat or None, how, output, engine)
     start, first = start_of(model, prompt, length, chat=chat)
     check_memory(count * start.shape[1] * _BYTES, "count", "Take fewer.")
     masked = int((start == model.predictor.mask).sum())
     if chosen is None:
         if prompt is None:  # else there may be less to fill than a comb has segments, which is no mistake
-            check_combs([order], start.shape[1])
-        wanted = _STEPS if steps is None else steps
+            check_combs([word] if word else [], start.shape[1])
+        wanted = own_steps(model) if steps is None else steps
         wanted = min(wanted, masked) if steps is None or prompt is not None else wanted
-        chosen = build(order, size, wanted, masked).schedule
+        chosen = build(which, size, wanted, masked).schedule
     elif schedule is not None:
         check_fits(chosen, schedule, [masked])
+    said(unfamiliar(model, chosen))
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
     sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p), model.stop)

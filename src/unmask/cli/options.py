@@ -10,7 +10,7 @@ import click
 from unmask import _check as check
 from unmask.cli.completion import Words
 from unmask.cli.group import Command
-from unmask.names import DISTRIBUTIONS, RULES
+from unmask.names import DISTRIBUTIONS, MODELS, RULES
 from unmask.words import data as words
 from unmask.words import schedules
 from unmask.words.inputs import BUILTIN
@@ -103,7 +103,7 @@ FILE = click.Path(path_type=Path)
 BLIND_SIZE = one_of("size", schedules.BLIND_SIZES)
 PLANNED_SIZE = one_of("size", (*schedules.BLIND_SIZES, "minimax"))
 SIZE = Named("size", schedules.SIZE_WORDS, schedules.check_size)
-ORDER = Named("order", (*schedules.ORDER_WORDS, "comb-16"), schedules.order_named)
+ORDER = Named("order", (*schedules.ORDER_WORDS, "comb-16", "whole-comb-16"), schedules.order_named)
 RULE = one_of("rule", RULES)
 
 BLIND_SIZE_HELP = (
@@ -113,7 +113,8 @@ SIZE_HELP = (
     f"Of {', '.join(schedules.FREE_SIZES)}, or {', '.join(f'{name}:NUMBER' for name in schedules.REACTIVE_SIZES)}"
 )
 ORDER_HELP = (
-    f"Of {', '.join(schedules.ORDER_WORDS)}; comb-16 is a comb of 16 segments, comb alone has one tooth per step."
+    f"Of {', '.join(schedules.ORDER_WORDS)}; comb-16 is a comb of 16 segments, comb alone has one tooth per step; "
+    "whole-comb starts at the first position."
 )
 RULE_HELP = f"A published rule in place of order and size: {', '.join(RULES)}."
 
@@ -220,26 +221,40 @@ device = click.option(
     "--device", type=Words(["auto", "cpu", "cuda"]), default="auto", show_default=True, metavar="NAME",
     help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
 )  # fmt: skip
-model = bundled(
-    lambda model, **rest: Source(model, **rest),
-    "source",
-    click.option(
-        "--model", type=Words([BUILTIN], files=True), default=BUILTIN, show_default=True, metavar="MODEL",
-        help="'builtin', a .safetensors file saved by unmask, the folder of `unmask train`, hf:NAME_OR_FOLDER for a "
-        "masked language model of Hugging Face, or py:FILE.py:FUNCTION for what a function of yours returns; the code "
-        "of that file then runs.",
-    ),
-    click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."),
-    click.option(
-        "--allow-pickle", is_flag=True, help="Read pickled weights where a model of Hugging Face has no safetensors."
-    ),
-    device,
-)  # fmt: skip
+
+
+def model_by_default(name: str) -> Callable[[Function], Function]:
+    """Which model, where to, and what it may do.
+
+    Arguments:
+        name: The model where nobody says which.
+    """
+    return bundled(
+        lambda model, **rest: Source(model, **rest),
+        "source",
+        click.option(
+            "--model", type=Words(MODELS, files=True), default=name, show_default=True, metavar="MODEL",
+            help="'builtin', 'causal', a .safetensors file saved by unmask, the folder of `unmask train`, "
+            "hf:NAME_OR_FOLDER for a masked language model of Hugging Face, or py:FILE.py:FUNCTION for what a function "
+            "of yours returns; the code of that file then runs.",
+        ),
+        click.option(
+            "--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."
+        ),
+        click.option(
+            "--allow-pickle", is_flag=True,
+            help="Read pickled weights where a model of Hugging Face has no safetensors.",
+        ),
+        device,
+    )  # fmt: skip
+
+
+model = model_by_default(BUILTIN)
 length = click.option(
     "--length", type=INTEGER, metavar="L",
     help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
 )  # fmt: skip
-_TEXT = "Text that the model has not seen, in its alphabet; that of the built-in model is a to z and the space."
+_TEXT = "Text that the model has not seen, in its alphabet; that of the built-in models is a to z and the space."
 DATA = (
     'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, lines, FASTA, CSV or Parquet; .gz and .xz as '
     "they are; - is standard input."

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from unmask import _check as check
 from unmask.cli import options
 from unmask.cli.completion import Words
-from unmask.cli.output import progress, terminal
+from unmask.cli.output import progress, said
 from unmask.cli.report import Report
 from unmask.words.inputs import read_text
 from unmask.words.texts import Texts
@@ -123,7 +123,7 @@ def train(
     else:
         codec, store, short, note = rows_to_learn(data, column, alphabet, length)
         if note:  # before hours of work, not after them
-            terminal(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
+            said(note)
     # Two thirds of four times the width, as is usual for gated layers.
     hidden = max(32, width * 8 // 3 // 32 * 32)
     config = transformer.Config(codec.vocab, length, width, -(-layers // 2), layers // 2, heads, hidden, hidden)

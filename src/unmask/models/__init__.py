@@ -1,4 +1,7 @@
-"""Models ready to be scheduled: the built-in one, those of your own, and those of Hugging Face.
+"""Models ready to be scheduled: the built-in ones, those of your own, and those of Hugging Face.
+
+"builtin" looks both ways and is at home with any schedule; "causal" is causal in the schedule, made for combs from the
+first position on, and computes every token once.
 
 Your own are files saved by `models.transformer`, or made by a function that you name (`models.python`).
 
@@ -7,6 +10,8 @@ A model file holds the weights, the shape, and what is known about the model. Of
     "alphabet": "abc "         one token per character
     "alphabet": "bytes"        one token per byte of UTF-8
     "alphabet": "tokenizer"    a tokenizer of the `tokenizers` library, itself under "tokenizer"
+
+A model that was trained for certain schedules says so under "schedules": the JSON of each by a name, with its share.
 """
 
 import os
@@ -22,13 +27,15 @@ from unmask.models import hf, python, weights
 from unmask.models.base import Model
 from unmask.models.python import Bare
 from unmask.models.text import Alphabet, Bytes, Codec, Tokenizer
+from unmask.names import MODELS
 
 BUILTIN = "builtin"
+CAUSAL = "causal"
 FILE = "model.safetensors"
 CHECKPOINT = "checkpoint.pt"  # of a run that is not finished (`unmask.train`)
 CALIBRATION = "calibration.json"
 
-__all__ = ["BUILTIN", "FILE", "Bare", "Model", "calibration_of", "codec_of", "described", "load"]
+__all__ = ["BUILTIN", "CAUSAL", "FILE", "Bare", "Model", "calibration_of", "codec_of", "described", "load"]
 
 
 def load(
@@ -41,8 +48,8 @@ def load(
     """Load a model.
 
     Arguments:
-        name: "builtin", a file saved by `models.weights.save`, a folder that holds one as `model.safetensors`,
-            "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a function of Python that
+        name: "builtin" or "causal", a file saved by `models.weights.save`, a folder that holds one as
+            `model.safetensors`, "hf:" and a folder or name of Hugging Face (see `unmask.models.hf`), or "py:" and a function of Python that
             makes a model, "py:FILE.py:FUNCTION", whose code then runs (see `unmask.models.python`).
         device: Where to put it.
         trust_remote_code: Run Python code that comes with a model of Hugging Face.
@@ -61,14 +68,14 @@ def load(
         raise check.InputError("", f"Only a model of Hugging Face has a use for {allowed}", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)
-    if str(name) == BUILTIN:
-        shipped = resources.files("unmask.models").joinpath(BUILTIN, FILE)
+    if str(name) in MODELS:
+        shipped = MODELS[str(name)].file(FILE)
         if not shipped.is_file():
             raise check.InputError(
-                "", "The built-in model is not part of this installation", remedy="Give a model file instead."
+                "", f"The model '{name}' is not part of this installation", remedy="Give a model file instead."
             )
         with resources.as_file(shipped) as path:
-            return _read(BUILTIN, path, device)
+            return _read(str(name), path, device)
     path = Path(name)
     try:
         if path.is_dir() and not (path / FILE).is_file():
@@ -78,18 +85,19 @@ def load(
                 remedy=unfinished if (path / CHECKPOINT).is_file() else "",
             )  # fmt: skip
         if not path.exists():
-            raise check.InputError(
-                "model", f"be '{BUILTIN}' or name a model file", detail=f"and '{path}' does not exist"
-            )
+            known = " or ".join(f"'{each}'" for each in MODELS)
+            raise check.InputError("model", f"be {known} or name a model file", detail=f"and '{path}' does not exist")
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise unreadable(path, "model", error) from None
     return _read(str(name), path / FILE if path.is_dir() else path, device)
 
 
 def calibration_of(model: Model) -> Calibration | None:
-    """What was measured of the built-in model and ships with it; None for any other model."""
-    shipped = resources.files("unmask.models").joinpath(BUILTIN, CALIBRATION)
-    if model.name != BUILTIN or not shipped.is_file():
+    """What was measured of a built-in model and ships with it; None for any other model."""
+    if model.name not in MODELS:
+        return None
+    shipped = MODELS[model.name].file(CALIBRATION)
+    if not shipped.is_file():
         return None
     with resources.as_file(shipped) as path:
         return Calibration.load(path)

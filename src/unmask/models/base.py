@@ -12,6 +12,7 @@ from unmask._torch import torch
 from unmask.models.text import Codec
 from unmask.predict import MaskPredictor, device_of
 from unmask.sample import Stop, Trace
+from unmask.schedule import Schedule
 
 # By the network, so that a model cut to another length need not be read again.
 _KNOWN: WeakKeyDictionary[torch.nn.Module, str] = WeakKeyDictionary()
@@ -44,6 +45,20 @@ class Model:
     def device(self) -> torch.device:
         """Where its weights are; the CPU if it has none."""
         return device_of(self.module) or torch.device("cpu")
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules that it was trained for, that with the largest share first; none where nobody said so.
+
+        Raises:
+            InputError: if what was saved with it is none.
+        """
+        saved = self.about.get("schedules", {})
+        try:
+            found = [(Schedule.from_json(each), check.real("schedules", share)) for each, share in saved.values()]
+        except (AttributeError, TypeError, ValueError):
+            raise check.InputError("model", "be saved with schedules that can be read") from None
+        return tuple(each for each, _ in sorted(found, key=lambda pair: -pair[1]))
 
     @property
     def stop(self) -> Stop | None:

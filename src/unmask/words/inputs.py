@@ -8,9 +8,11 @@ from string import ascii_lowercase
 from unmask import _check as check
 from unmask import _files
 from unmask.calibration import Calibration
+from unmask.names import MODELS
 from unmask.schedule import Schedule
 
 BUILTIN = "builtin"
+CAUSAL = "causal"
 _OTHER_MODEL = "Give the {model} that was measured, or run `unmask calibrate` for this one."
 
 
@@ -50,9 +52,11 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
         raise
 
 
-def shipped_calibration() -> Calibration | None:
-    """What was measured of the built-in model, and ships with it; found without loading the model."""
-    shipped = resources.files("unmask").joinpath("models", BUILTIN, "calibration.json")
+def shipped_calibration(model: str = BUILTIN) -> Calibration | None:
+    """What was measured of a built-in model, and ships with it; found without loading the model. None for others."""
+    if model not in MODELS:
+        return None
+    shipped = MODELS[model].file("calibration.json")
     if not shipped.is_file():
         return None
     with resources.as_file(shipped) as path:

@@ -6,7 +6,7 @@ fast-dllm        a rule that was published under a name: its order and its size
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -15,7 +15,7 @@ from unmask import _check as check
 from unmask import order, size
 from unmask.calibration import Calibration, measured_as
 from unmask.information.curve import Curve
-from unmask.names import ORDERS, RULES, SIZES, NamedSize, Need, sizes_that_need
+from unmask.names import ORDERS, RULES, SIZES, NamedOrder, NamedSize, Need, sizes_that_need
 from unmask.schedule import Schedule
 
 Family = Callable[[int], size.Blind]
@@ -74,8 +74,8 @@ def order_named(word: object) -> order.BlindOrder | order.ReactiveOrder:
         raise check.InputError("order", "be a name", found=check.shown(word))
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):
-            return ORDERS[numbered[1]].kind(int(numbered[2]))  # pyright: ignore[reportReturnType, reportCallIssue]
-    found = ORDERS[check.known("order", word, ORDER_WORDS)].kind()
+            return ORDERS[numbered[1]].make(int(numbered[2]))
+    found = ORDERS[check.known("order", word, ORDER_WORDS)].make()
     assert isinstance(found, order.BlindOrder | order.ReactiveOrder)
     return found
 
@@ -132,18 +132,23 @@ class NamedSchedule:
 
 
 def build(
-    order_word: str, size_word: str, steps: int, length: int, calibration: Calibration | None = None
+    which: str | order.BlindOrder | order.ReactiveOrder,
+    size_word: str,
+    steps: int,
+    length: int,
+    calibration: Calibration | None = None,
 ) -> NamedSchedule:
     """The schedule of those words for sequences of `length` tokens.
 
     Arguments:
-        order_word: The order.
+        which: The order; or an order itself, where it is nobody's word.
         size_word: The size.
         steps: Number of steps; of no use to sizes that look at predictions.
         length: Number of tokens.
         calibration: For sizes that are made for a measured model.
     """
-    ranking = order_named(order_word)
+    ranking = order_named(which) if isinstance(which, str) else which
+    order_word = which if isinstance(which, str) else order_title(which)
     check_size(size_word)
     if ":" in size_word:
         return NamedSchedule(order_word, size_word, None, Schedule(reactive_named(size_word), ranking))
@@ -199,31 +204,35 @@ def table(
 
 def order_title(kind: order.Order) -> str:
     """The word for an order."""
-    if isinstance(kind, order.Comb) and kind.segments is not None:
-        return f"comb-{kind.segments}"
-    return next((name for name, entry in ORDERS.items() if entry.kind is type(kind)), type(kind).__name__.lower())
+    named = _named(ORDERS, kind)
+    return f"{named}-{kind.segments}" if isinstance(kind, order.Comb) and kind.segments is not None else named
 
 
 def described(schedule: Schedule) -> NamedSchedule:
     """A schedule from a file, named as well as words can."""
     steps = schedule.size.steps if isinstance(schedule.size, size.Blind) else None
-    named = [name for name, entry in SIZES.items() if _is_of(entry, schedule.size)]
-    # A name that settles more says more: minimax-tc before minimax.
-    name = max(named, key=lambda name: len(SIZES[name].settled), default=type(schedule.size).__name__.lower())
+    name = _named(SIZES, schedule.size)
     if name in REACTIVE_SIZES:  # the word for it has its number
         (number,) = (value for key, value in schedule.to_json()["size"].items() if key != "name")
         name = f"{name}:{number:g}"
     return NamedSchedule(order_title(schedule.order), name, steps, schedule)
 
 
-def _is_of(entry: NamedSize, thing: object) -> bool:
+def _named(table: Mapping[str, NamedSize] | Mapping[str, NamedOrder], thing: object) -> str:
+    """The name of a size or an order; that of its class if it has no other."""
+    named = [name for name, entry in table.items() if _is_of(entry, thing)]
+    # A name that settles more says more: minimax-tc before minimax.
+    return max(named, key=lambda name: len(table[name].settled), default=type(thing).__name__.lower())
+
+
+def _is_of(entry: NamedSize | NamedOrder, thing: object) -> bool:
     return entry.kind is type(thing) and all(getattr(thing, part) is value for part, value in entry.settled.items())
 
 
 def words_for(
     rule: str | None, schedule: Path | None, order: str | None, size: str | None, steps: int | None
-) -> tuple[str, str]:
-    """The words for order and size, given what was said of a schedule; comb and even where nothing was."""
+) -> tuple[str | None, str]:
+    """The words for order and size, given what was said of a schedule: even where nothing was, and no order."""
     if rule is not None and (order or size or schedule):
         raise check.InputError(
             "", "A {rule} is an order and a size", remedy="Leave out {order}, {size} and {schedule}."
@@ -239,7 +248,7 @@ def words_for(
         advise = "unmask advise --calibration FILE --steps K --save schedule.json"
         remedy = f"Run `{advise}`, and give {{schedule}} schedule.json."
         raise check.InputError("", f"Size '{size}' is made for a measured model", remedy=remedy)
-    return order or "comb", size or "even"
+    return order, size or "even"
 
 
 def check_fits(chosen: Schedule, file: Path, masked: Iterable[int]) -> None:

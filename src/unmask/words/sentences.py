@@ -124,7 +124,8 @@ def fewest(
 
 def order(name: str) -> str:
     """The name of an order within a sentence."""
-    return f"{name.removeprefix('comb-')} comb segments ({name})" if name.startswith("comb-") else f"{name} order"
+    kind, _, number = name.rpartition("-")
+    return f"{number} comb segments ({name})" if kind in ("comb", "whole-comb") and number else f"{name} order"
 
 
 def _sizes(plan: Forecast, length: int) -> str:
