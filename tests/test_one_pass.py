@@ -1,4 +1,4 @@
-"""Predictors that remember are scored in one pass: what the sampler's replay gives, text by text, whatever the steps."""
+"""Predictors that remember are scored in one pass: what the sampler gives text by text, whatever the steps."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,6 @@ def test_a_text_costs_the_same_bits_alone_and_in_any_batch(readers):
 def test_one_pass_needs_one_pass():
     """The network is run over every text once, whatever the number of steps, and progress says so."""
     model, seen, done = network(), [], []
-    model.register_forward_pre_hook(lambda *given: None)
     hidden = model.hidden
     model.hidden = lambda tokens, step: seen.append(len(tokens)) or hidden(tokens, step)
     tokens = torch.randint(VOCAB, (10, LENGTH), generator=torch.Generator().manual_seed(0))
@@ -135,7 +134,8 @@ def test_what_looks_at_predictions_and_what_is_altered_goes_through_the_sampler(
     assert found.passes.tolist() == found.evaluations.tolist() == [4] * 5
     blind = Schedule(size.Even(4), order.Random())
     altered = Tempered(PREDICTOR, 1.0)
-    assert not at_once(altered, blind) and altered.remembers
+    assert not at_once(altered, blind)
+    assert altered.remembers
     stepwise = replay(Counted(PREDICTOR), blind, tokens, rng=0)
     assert stepwise.passes.tolist() == [4] * 5
     torch.testing.assert_close(replay(PREDICTOR, blind, tokens, rng=0).nll, stepwise.nll, atol=1e-5, rtol=0)
@@ -153,7 +153,8 @@ def test_a_network_in_training_mode_is_scored_as_it_evaluates_and_put_back():
     model = network().train()
     tokens = torch.zeros((2, LENGTH), dtype=torch.int64)
     found = replay(model.predictor(), Schedule(size.Even(4), order.Random()), tokens, rng=0)
-    assert model.training and not found.nll.requires_grad
+    assert model.training
+    assert not found.nll.requires_grad
 
 
 def test_longer_texts_than_the_network_takes_are_refused():
@@ -169,7 +170,7 @@ def test_losses_by_visible_tokens_are_refused_and_the_way_out_is_named():
     for predictor in (PREDICTOR, Tempered(PREDICTOR, 2.0)):
         with pytest.raises(InputError, match=r"remembers the steps in which they came\. Score .* with `replay`"):
             random_order(predictor, tokens, rng=0)
-        with pytest.raises(InputError, match=r"has no losses of its own\. Measure planned schedules with `measure_rule"):
+        with pytest.raises(InputError, match=r"no losses of its own\. Measure planned schedules with `measure_rules`"):
             measure(predictor, order.Random(), tokens, rng=0)
         with pytest.raises(InputError, match="remembers the steps in which they came"):
             measure_orders(predictor, {"random": order.Random()}, tokens, blank("it", tokens, 0), rng=0)
