@@ -107,7 +107,7 @@ class Comparison:
             None if reference is None else np.array(reference, dtype=np.float64),
             tuple(Counts(*each) for each in found["counts"]),
             np.array(found["tokens"], dtype=np.int64),
-            np.array(found["passes"], dtype=np.float64),
+            np.array(found.get("passes", found["evaluations"]), dtype=np.float64),  # of earlier versions: by replay
         )
 
     @property
