@@ -1,22 +1,39 @@
 """Predictors that remember are scored in one pass: what the sampler gives text by text, whatever the steps."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import unmask  # noqa: E402
 from families import FAMILIES  # noqa: E402
 from pairs import label  # noqa: E402
+from test_cli_models import answer, complaint, run  # noqa: E402
 from unmask import InputError, order, size  # noqa: E402
-from unmask.calibration import blank, measure, measure_orders  # noqa: E402
+from unmask.calibration import (  # noqa: E402
+    Calibration,
+    advise,
+    blank,
+    forecast,
+    measure,
+    measure_orders,
+    measure_rules,
+    one_by_one,
+    series,
+)
 from unmask.evaluate import compare, random_order, replay, replays  # noqa: E402
 from unmask.evaluate.likelihood import at_once  # noqa: E402
+from unmask.models import weights  # noqa: E402
 from unmask.models.causal import CausalConfig  # noqa: E402
 from unmask.predict import Counted, Tempered  # noqa: E402
 from unmask.sample import Sampler, Stop  # noqa: E402
 from unmask.sample.draw import Replay  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.sequences import Sequences  # noqa: E402
+from unmask.words.rules import check_rule, rules_named  # noqa: E402
+from unmask.words.sentences import advice as sentences  # noqa: E402
 
 VOCAB, LENGTH, END = 5, 12, 3
 SHAPE = {"vocab": VOCAB, "length": LENGTH, "width": 16, "heads": 2, "hidden": 24, "reader_hidden": 24}
@@ -36,6 +53,7 @@ def network(seed=0, readers=2):
 
 
 PREDICTOR = network().predictor()
+TEXTS = torch.randint(VOCAB, (40, LENGTH), generator=torch.Generator().manual_seed(0))
 
 
 def mixed(seed=0, count=11):
@@ -188,3 +206,209 @@ def test_the_reference_of_a_comparison_is_one_by_one_in_random_order():
     assert again.to_json() == found.to_json()
     assert [cost.passes for cost in found.costs] == [1, 1]
     assert compare(PREDICTOR, schedules, texts, rng=7, reference=False).reference is None
+
+
+# Calibrations of planned schedules
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    """Ten planned schedules of a small network on 40 texts."""
+    kept = blank("it", TEXTS, 0)
+    return measure_rules(PREDICTOR, rules_named(["planned"], LENGTH), TEXTS, kept, rng=0)
+
+
+def test_planned_words_are_schedules_that_can_be_typed_back(calibration):
+    names = list(rules_named(["planned"], 256))
+    assert names == [
+        *(f"whole-comb/even:{steps}" for steps in (4, 8, 16, 32, 64, 128)),
+        "left-to-right/even:256", "random/even:16", "random/even:64", "random/even:256",
+    ]  # fmt: skip
+    assert rules_named(names, 256) == rules_named(["planned"], 256)
+    assert rules_named(["planned"], 256)["whole-comb/even:16"] == Schedule(size.Even(16), order.Comb(shift=0))
+    assert list(calibration.rules) == [
+        "whole-comb/even:4", "whole-comb/even:8", "left-to-right/even:12", "random/even:12"
+    ]  # fmt: skip
+    for length in (1, 2, 3):
+        assert list(rules_named(["planned"], length)) == [f"left-to-right/even:{length}", f"random/even:{length}"]
+    check_rule("planned")
+
+
+def test_advice_from_measured_schedules_alone_is_the_best_of_them(calibration, tmp_path):
+    costs = {name: rule.cost for name, rule in calibration.rules.items()}
+    single = min(["left-to-right/even:12", "random/even:12"], key=costs.__getitem__)
+    assert one_by_one(calibration) == {name: costs[name] for name in sorted(costs, key=costs.get) if ":12" in name}
+    for steps in range(4, LENGTH + 1):
+        found = advise(calibration, steps=steps)
+        able = {name: cost for name, cost in costs.items() if calibration.rules[name].spent <= steps * 1.01}
+        assert found.order == min(able, key=able.get)
+        assert found.schedule == calibration.rules[found.order].schedule
+        assert (found.reference, found.best) == (single, costs[single])
+        assert found.measured
+        assert found.above_error is not None
+        assert found.optimism is not None
+        assert forecast(calibration, found.schedule) == (able[found.order], calibration.rules[found.order].error, True)
+        assert f"measured rule {found.order}, {found.evaluations:g} evaluations a text" in str(found)
+        said = sentences(found, calibration, None)
+        assert said[0].startswith(f"Take the rule {found.order}: ")
+        assert f"in {single.partition('/')[0]} order with 12 steps" in said[1]
+    for bits in (0.0, 0.01, 0.1, 1.0, 5.0):
+        limit = found.best + bits * np.log(2) * LENGTH
+        kept = {name: rule for name, rule in calibration.rules.items() if rule.cost <= limit * (1 + 1e-9)}
+        assert advise(calibration, target=bits).evaluations == min(rule.spent for rule in kept.values())
+    with pytest.raises(InputError, match=r"'steps' must be at least 4, not 3\. No schedule .* takes fewer"):
+        advise(calibration, steps=3)
+    with pytest.raises(InputError, match="'steps' must be at most 12, not 13"):
+        advise(calibration, steps=13)
+    calibration.save(tmp_path / "c.json")
+    again = Calibration.load(tmp_path / "c.json")
+    assert again.to_json() == calibration.to_json()
+    assert str(advise(again, steps=8)) == str(advise(calibration, steps=8))
+
+
+def test_one_by_one_is_needed_to_compare_with(calibration):
+    few = replace(calibration, rules={"whole-comb/even:4": calibration.rules["whole-comb/even:4"]})
+    with pytest.raises(InputError, match="Measure the rule 'left-to-right/even:12' as well"):
+        advise(few, steps=4)
+
+
+def test_costs_of_texts_that_differ_are_over_their_own_tokens():
+    texts = mixed(8, 40)
+    texts = texts[np.flatnonzero(texts.counts.numpy() > 0).tolist()]
+    found = measure_rules(PREDICTOR, rules_named(["planned"], LENGTH), texts, blank("it", texts, 0), rng=0)
+    counts = texts.counts.double()
+    assert found.tokens == pytest.approx(float(counts.mean()))
+    assert found.tokens_of(4).mean() == pytest.approx(float(counts.mean()), rel=0.2)
+    assert found.rules["left-to-right/even:12"].one_by_one
+    assert not found.rules["whole-comb/even:4"].one_by_one
+    advice = advise(found, steps=8)
+    assert advice.tokens == found.tokens
+    assert advice.evaluations <= 8
+
+
+def test_what_was_measured_twice_is_the_same_and_measured_once(calibration):
+    seen = []
+    again = measure_rules(
+        PREDICTOR, rules_named(["planned", "spread/even:3"], LENGTH), TEXTS, calibration, rng=0,
+        progress=lambda name, done: seen.append((name, done)),
+    )  # fmt: skip
+    assert seen == [("spread/even:3", 32), ("spread/even:3", 8)]
+    for name, rule in calibration.rules.items():
+        assert again.rules[name] is rule
+    found = replay(PREDICTOR, calibration.rules["random/even:12"].schedule, TEXTS, rng=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(calibration.rules["random/even:12"].nll, found.nll.numpy(), rtol=1e-6)
+
+
+# The commands, the front door and the page
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a small network that is causal in the schedule, and a text for it."""
+    folder = tmp_path_factory.mktemp("causal")
+    weights.save(network(), folder / "m.safetensors", about={"alphabet": "abcd "})
+    source = np.random.default_rng(0)
+    (folder / "text.txt").write_text("".join(source.choice(list("abcd "), size=1500)))
+    return folder
+
+
+def line(place, command):
+    return (command, "--model", place / "m.safetensors", "--text", place / "text.txt")
+
+
+def test_evaluate_says_that_one_evaluation_was_enough(place):
+    words = (*line(place, "evaluate"), "--texts 20 --order whole-comb,random,confidence --steps 4,12")
+    found = answer(*words)
+    assert [row["passes"] for row in found["rows"]] == [1, 1, 1, 1, 4, 12]
+    assert [row["evaluations"] for row in found["rows"]] == [4, 12] * 3
+    assert found["reference"]["passes"] == 1
+    # Random order one by one is the reference itself.
+    assert found["rows"][3]["excess"] == 0
+    shown = run(*line(place, "evaluate"), "--texts 20 --order whole-comb --steps 4,12").stdout
+    assert "Scored in 1 evaluation a text; writing one takes 4 to 12." in shown
+    shown = run(*line(place, "evaluate"), "--texts 20 --order confidence --steps 4").stdout
+    assert "Scored in 4 evaluations a text, as many as writing one takes." in shown
+
+
+def test_calibrate_measures_planned_schedules_and_takes_twice_as_many_texts_again(place, tmp_path):
+    file = tmp_path / "c.json"
+    words = (*line(place, "calibrate"), "--output", file)
+    first = answer(*words)
+    assert first["texts"] == 32
+    assert first["orders"] == first["rows"] == []
+    assert first["measured"] == [row["name"] for row in first["rules"]] == list(rules_named(["planned"], LENGTH))
+    assert [row["passes"] for row in first["rules"]] == [1, 1, 1, 1]
+    assert [row["evaluations"] for row in first["rules"]] == [4, 8, 12, 12]
+    assert first["passes"] == 4
+    more = answer(*words, "--rules spread/even:3,confidence/even:4")
+    assert (more["texts"], more["measured"], more["passes"]) == (32, ["spread/even:3", "confidence/even:4"], 5)
+    again = answer(*words)
+    assert (again["texts"], len(again["measured"])) == (64, 6)
+    assert list(tmp_path.iterdir()) == [file]
+    shown = run(*line(place, "calibrate"), "--output", tmp_path / "other.json").stdout
+    assert "Measured with 4 evaluations of each text, one for each schedule." in shown
+    record = answer("advise --calibration", file, "--steps 8 --save", tmp_path / "s.json")
+    assert record["how"] == "measured"
+    assert record["reference"]["order"] in ("left-to-right/even:12", "random/even:12")
+    now = answer(*line(place, "advise"), "--texts 64 --steps 8")
+    assert now["bits_per_token"] == pytest.approx(record["bits_per_token"], abs=0.2)
+    row = answer(*line(place, "evaluate"), "--texts 64 --schedule", tmp_path / "s.json", "--calibration", file)["rows"][
+        0
+    ]
+    assert row["predicted"] == pytest.approx(row["bits_per_token"], rel=1e-5)
+    made = answer("generate --model", place / "m.safetensors", "--schedule", tmp_path / "s.json")
+    assert made["schedule"] == record["schedule"]
+    assert complaint(*words, "--orders random") == (
+        "--orders must be left out, since this model remembers steps, and an order has no losses of its own. Name "
+        "planned schedules with --rules, such as whole-comb/even:16."
+    )
+    optimal = complaint(*line(place, "evaluate"), "--order comb --size optimal --steps 4 --calibration", file)
+    assert "needs the order 'comb' among those that were measured: none" in optimal
+
+
+def test_a_calibration_that_was_stopped_goes_on_where_it_was(place, tmp_path, monkeypatch):
+    file, done = tmp_path / "c.json", []
+    measured = series.replay
+
+    def stopping(*given, **more):
+        done.append(given[1])
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        return measured(*given, **more)
+
+    words = (*line(place, "calibrate"), "--output", file, "--texts 20")
+    monkeypatch.setattr(series, "replay", stopping)
+    assert run(*words).exit_code == 130
+    assert Calibration.load(file).missing == ["left-to-right/even:12", "random/even:12"]
+    assert answer(*words)["measured"] == ["left-to-right/even:12", "random/even:12"]
+    assert len(done) == 5
+    whole = answer(*line(place, "calibrate"), "--output", tmp_path / "whole.json", "--texts 20")
+    assert whole["measured"] == list(rules_named(["planned"], LENGTH))
+    assert Calibration.load(file).to_json() == Calibration.load(tmp_path / "whole.json").to_json()
+
+
+def test_the_front_door_measures_planned_schedules_of_its_own_accord(place):
+    model = unmask.load(place / "m.safetensors")
+    found = unmask.calibrate(model, (place / "text.txt").read_text(), texts=20)
+    assert (list(found.rules), found.losses) == (list(rules_named(["planned"], LENGTH)), {})
+    assert unmask.advise(found, steps=8).measured
+    assert list(unmask.calibrate(model, (place / "text.txt").read_text(), rules=["spread/even:3"]).rules) == [
+        "spread/even:3"
+    ]
+    with pytest.raises(InputError, match="'orders' must be left out, since this model remembers steps"):
+        unmask.calibrate(model, (place / "text.txt").read_text(), orders=["random"])
+
+
+def test_the_page_shows_measured_schedules(calibration, tmp_path):
+    from unmask.app import panels
+    from unmask.app.data import model as measured
+
+    calibration.save(tmp_path / "c.json")
+    view = measured.report(measured.read(str(tmp_path / "c.json")), 0.5, None)
+    shown = panels.report(view, "")
+    assert "Cost of the measured schedules" in shown
+    assert "Loss curves" not in shown
+    combs = next(each for each in view.tried if each.name == "whole-comb/even")
+    assert combs.evaluations.tolist() == [4, 8]
+    assert len(view.rows()) == len(calibration.rules)
+    assert view.record() == view.advice.schedule.to_json()

@@ -161,8 +161,10 @@ def _ranked(calibration: Calibration, steps: int, spent: float = 0.0) -> list[Ca
 
 def _as_measured(calibration: Calibration, name: str) -> Forecast:
     rule = calibration.rules[name]
-    sizes, whole = rule.schedule.size, not isinstance(rule.schedule.order, Blocks)
-    fixed = sizes.sizes(calibration.length) if isinstance(sizes, size.Planned) and whole else np.zeros(0, np.int64)
+    sizes, fixed = rule.schedule.size, np.zeros(0, np.int64)
+    if isinstance(sizes, size.Planned) and not isinstance(rule.schedule.order, Blocks):
+        fitted = sizes.fitted(calibration.length)  # which may be fewer tokens than there are steps
+        fixed = fitted.sizes(calibration.length) if isinstance(fitted, size.Planned) else fixed
     return Forecast(rule.schedule, rule.cost, rule.error, True, fixed)
 
 
