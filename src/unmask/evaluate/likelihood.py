@@ -48,15 +48,20 @@ class Replayed:
         nll: Negative log-likelihood of each text in nats, float64; up to its end, where it has one.
         revealed: Number of tokens scored in each text, its end included.
         evaluations: Predictor evaluations that the sampler spends on each text.
-        passes: Predictor evaluations that it took to score each: 1 in one pass, as many as the sampler's by replay.
         ends: Which texts have an end, as 0 or 1; `None` if none has.
+        in_one_pass: Whether they were scored in one pass, and not step by step.
     """
 
     nll: Tensor
     revealed: Tensor
     evaluations: Tensor
-    passes: Tensor
     ends: Tensor | None = None
+    in_one_pass: bool = False
+
+    @property
+    def passes(self) -> Tensor:
+        """Predictor evaluations that it took to score each text: 1 in one pass, as many as the sampler's by replay."""
+        return self.evaluations.clamp(max=1) if self.in_one_pass else self.evaluations
 
     @property
     def counts(self) -> Counts:
@@ -191,9 +196,9 @@ def replays(
     scored = put_back([valid.sum(dim=1).cpu()], order)
     ends = None if end is None else put_back([(valid & (texts.tokens == end)).sum(dim=1).cpu()], order)
     results: list[Replayed] = []
-    for found in job([(schedule,) for schedule in schedules], progress):
-        nll, evaluations, passes = (put_back(part, order) for part in zip(*found, strict=True))
-        results.append(Replayed(nll, scored, evaluations, passes, ends))
+    for schedule, found in zip(schedules, job([(schedule,) for schedule in schedules], progress), strict=True):
+        nll, evaluations = (put_back(part, order) for part in zip(*found, strict=True))
+        results.append(Replayed(nll, scored, evaluations, ends, at_once(predictor, schedule)))
     return results
 
 
@@ -207,7 +212,7 @@ class _Scored:
 
     def __call__(
         self, shard: tuple[Schedule, Tensor, Tensor, Tensor, tuple[int, ...]], report: Report
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         schedule, tokens, masked, lengths, seeds = shard
         tokens, masked = trimmed(tokens, masked, lengths, self.predictor.pad)
         if isinstance(self.predictor, Remembering) and at_once(self.predictor, schedule):
@@ -219,8 +224,7 @@ class _Scored:
         stop = None if self.end is None else Stop(self.end, self.end)
         sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), stop)
         trace = sampler.run(tokens, masked, rng=seeds)
-        evaluations = torch.as_tensor(trace.evaluations)
-        return trace.nll, evaluations, evaluations
+        return trace.nll, torch.as_tensor(trace.evaluations)
 
 
 @final
@@ -232,7 +236,7 @@ class _OnePass:
     end: int | None
 
     @predicting
-    def __call__(self, tokens: Tensor, masked: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def __call__(self, tokens: Tensor, masked: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         rows = torch.nonzero(answered(tokens, masked, self.end).flatten())[:, 0]
         losses = torch.zeros(tokens.numel(), dtype=torch.float64, device=tokens.device)
         if len(rows):
@@ -240,8 +244,7 @@ class _OnePass:
         nll = losses.view_as(tokens).sum(dim=1).cpu()
         if bool(nll.isnan().any()):
             raise impossible()
-        evaluations = self._evaluations(tokens, masked, step).cpu()
-        return nll, evaluations, evaluations.clamp(max=1)
+        return nll, self._evaluations(tokens, masked, step).cpu()
 
     def _evaluations(self, tokens: Tensor, masked: Tensor, step: Tensor) -> Tensor:
         """What the sampler would spend: a step of a sequence reveals something of it, and none comes after its end."""
