@@ -19,7 +19,7 @@ from unmask import order, size
 from unmask._torch import Tensor, torch
 from unmask.engine import LOCAL, SHARD, Engine
 from unmask.evaluate.exact import Estimate
-from unmask.evaluate.given import Randomness, seed_of
+from unmask.evaluate.given import Randomness, seed_of, texts_of
 from unmask.evaluate.levels import random_order
 from unmask.evaluate.likelihood import at_once, replays
 from unmask.predict import MaskPredictor
@@ -164,8 +164,9 @@ def compare(
     if not schedules:
         raise check.InputError("schedules", "hold at least one")
     seed, base = seed_of(rng), None
+    texts_of(tokens, predictor)
     # One that remembers has a likelihood one by one only along the steps of an order: the reference is a schedule too.
-    first = [one_by_one(tokens)] if reference and predictor.remembers else []
+    first = [_one_by_one(tokens)] if reference and predictor.remembers else []
     if reference and not first:
         base, _ = random_order(
             predictor, tokens, rng=seed, points=POINTS, end=end, batch=batch, engine=engine,
@@ -193,14 +194,14 @@ def compare(
     )
 
 
-def one_by_one(tokens: Sequences | Tensor) -> Schedule:
+def _one_by_one(tokens: Sequences | Tensor) -> Schedule:
     """The schedule that reveals these texts one token at a time, in random order."""
     return Schedule(size.Even(max(1, int(Sequences.of(tokens).counts.max()))), order.Random())
 
 
 def reference_passes(predictor: MaskPredictor, tokens: Sequences | Tensor) -> int:
     """How many evaluations of a text the reference takes, of one that has most to fill."""
-    schedule = one_by_one(tokens)
+    schedule = _one_by_one(tokens)
     if at_once(predictor, schedule):
         return 1
     most = int(Sequences.of(tokens).counts.max())
