@@ -28,6 +28,7 @@ site: .venv/site       ## the documentation as a site, into site/; any warning i
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/sampler.py
+	$(BIN)/python benchmarks/scoring.py
 	$(BIN)/python benchmarks/commands.py
 	$(BIN)/python benchmarks/generate.py
 	$(BIN)/python benchmarks/page.py

@@ -306,7 +306,7 @@ def test_rules_from_the_command_line(place, tmp_path):  # noqa: F811
     first = answer(*line, "--rules confidence/even,confidence/threshold:0.5")
     names = ["confidence/even:4", "confidence/even:8", "confidence/even:16", "confidence/threshold:0.5"]
     assert first["measured"] == names == [row["name"] for row in first["rules"]]
-    assert set(first["rules"][0]) == {"name", "evaluations", "bits_per_token", "error"}
+    assert set(first["rules"][0]) == {"name", "evaluations", "passes", "bits_per_token", "error"}
     again = answer(*line, "--rules confidence/even,llada")
     assert again["measured"] == []
     record = answer("advise --calibration", file, "--steps 8 --save", tmp_path / "s.json")

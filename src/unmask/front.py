@@ -21,7 +21,7 @@ from unmask import _check as check
 from unmask import models
 from unmask._torch import Tensor, plain
 from unmask.calibration.calibration import Calibration
-from unmask.calibration.series import POINTS, blank, measure_orders
+from unmask.calibration.series import POINTS, blank, measure_orders, measure_rules
 from unmask.data import Row, collect, rows
 from unmask.models.start import start_of
 from unmask.models.text import Store
@@ -29,7 +29,9 @@ from unmask.order import BlindOrder
 from unmask.sample import Sampler, Seeds, draw_for, seeds_of
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
+from unmask.words.calibrating import usual
 from unmask.words.own import own_order, own_steps, unfamiliar
+from unmask.words.rules import rules_named
 from unmask.words.schedules import USUAL_ORDERS, build, fits, measurable
 
 _TEXTS = 32
@@ -111,7 +113,8 @@ def calibrate(
     model: models.Model | str,
     data: Data,
     *,
-    orders: Sequence[str] = USUAL_ORDERS,
+    orders: Sequence[str] | None = None,
+    rules: Sequence[str] = (),
     texts: int = _TEXTS,
     points: int = POINTS,
     seed: int = 0,
@@ -123,19 +126,27 @@ def calibrate(
         model: A model, or its name.
         data: What it is measured on: one long text, of which windows are taken; a path to a file of rows
             (`unmask.data`); a list of texts, or of rows such as `{"prompt": …, "answer": …}`; or sequences of tokens.
-        orders: Names of the orders to measure; those that fit.
+        orders: Names of the orders to measure; by default the usual ones that fit, and none of a model that remembers,
+            of which planned schedules are measured (`rules`).
+        rules: Names of schedules to measure one by one, such as "confidence/threshold:0.9"; of a model that remembers
+            "planned" by default: one pass each.
         texts: How many sequences, at most.
         points: Places at which orders are measured; more is finer and slower.
         seed: Seeds everything that is random.
-        progress: Called with the name of an order and the number of texts evaluated since the last call.
+        progress: Called with the name of an order or rule and the number of texts evaluated since the last call.
     """
     found = _loaded(model)
     sequences = sequences_of(found, data, check.integer("texts", texts, least=2), seed)
     longest = int(sequences.counts.max())
-    kinds: dict[str, BlindOrder] = {name: measurable(name) for name in check.listed("orders", orders, "be names")}
+    asked = check.listed("orders", USUAL_ORDERS if orders is None else orders, "be names")
+    named = check.listed("rules", rules, "be names")
+    asked, named = usual(found, list(asked), list(named), said=orders is not None)
+    kinds: dict[str, BlindOrder] = {name: measurable(name) for name in asked}
     wanted = {name: kind for name, kind in kinds.items() if fits(kind, longest)}
+    schedules = rules_named(named, longest)
     kept = blank(found.fingerprint, sequences, seed)
-    return measure_orders(found.predictor, wanted, sequences, kept, rng=seed, points=points, progress=progress)
+    kept = measure_orders(found.predictor, wanted, sequences, kept, rng=seed, points=points, progress=progress)
+    return measure_rules(found.predictor, schedules, sequences, kept, rng=seed, progress=progress)
 
 
 def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequences:

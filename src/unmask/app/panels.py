@@ -216,20 +216,27 @@ def report(view: measured.Overview, warning: str) -> str:
 
 def _report_charts(view: measured.Overview) -> list[Chart]:
     sizes, chosen = view.sizes, view.advice.order
+    index = {each.name: place for place, each in enumerate(view.losses)}
+    charts: list[Chart] = []
+    if sizes.size:  # where predictions decide the sizes, there is nothing to draw beforehand
+        bars = Line(
+            chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index.get(chosen, len(index)), bars=True
+        )
+        said = f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}."
+        charts.append(Chart("implied", "The implied schedule", said, "step", "tokens", [bars]))
+    if view.losses:
+        charts += _order_charts(view, index)
+    if view.tried and not view.losses:
+        charts.append(_tried_chart(view))
+    return charts
+
+
+def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]:
+    """What was measured of orders."""
     least = min(view.losses, key=lambda each: each.loss[-1])
     ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
     ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.losses)
-    index = {each.name: place for place, each in enumerate(view.losses)}
-    colour = index.get(chosen, len(index))
-    charts = [
-        Chart(
-            "implied",
-            "The implied schedule",
-            f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}.",
-            "step",
-            "tokens",
-            [Line(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), colour, bars=True)],
-        ),
+    return [
         Chart(
             "losses",
             "Loss curves",
@@ -252,8 +259,20 @@ def _report_charts(view: measured.Overview) -> list[Chart]:
             log_x=True,
         ),
     ]
-    # Where predictions decide the sizes, there is nothing to draw beforehand.
-    return charts if sizes.size else charts[1:]
+
+
+def _tried_chart(view: measured.Overview) -> Chart:
+    """What was measured schedule by schedule, which is all there is of a model that remembers."""
+    ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.tried)
+    return Chart(
+        "costs",
+        "Cost of the measured schedules",
+        f"Bits per token against evaluations of a text; the least of each kind: {ends}.",
+        "evaluations",
+        "bits per token",
+        [Line(each.name, each.evaluations, each.costs, place) for place, each in enumerate(view.tried)],
+        log_x=True,
+    )
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:

@@ -2,8 +2,9 @@
 
 Everything is a total, model error included: nats per sequence on texts like those that were measured. A target is an
 allowance above the **best one-by-one likelihood** among the measured orders, since that is what the model can do when
-nothing is revealed in parallel. One by one is known for the random order, whose curve is its sum, and for every order
-measured at all places, such as `LeftToRight`.
+nothing is revealed in parallel. One by one is known for the random order, whose curve is its sum, for every order
+measured at all places, such as `LeftToRight`, and for every rule that reveals one token per step. Of a model that
+remembers there are rules alone, its planned schedules: then the advice is the best of these.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy as np
 from unmask import _check as check
 from unmask import size
 from unmask.calibration.calibration import Calibration, Forecast
-from unmask.calibration.choice import Candidate, choose, costs_of, crossfitted, deviations, first
+from unmask.calibration.choice import Candidate, choose, costs_of, crossfitted, deviations, first, reference_deviations
 from unmask.calibration.choice import one_by_one as one_by_one
 from unmask.calibration.groups import Deviations
 from unmask.calibration.losses import Losses, Predicted
@@ -72,10 +73,11 @@ class Advice:
     """A schedule, and what else could have been had; costs in nats per sequence.
 
     Attributes:
-        reference: The order with the best one-by-one likelihood.
+        reference: The order, or the measured rule, with the best one-by-one likelihood.
         best: That likelihood.
         limit: What the target allows in all; None without a target.
-        steps: Number of steps advised; where a rule is advised, of the blind schedules it was compared with.
+        steps: Number of steps advised; where a rule is advised, of the blind schedules it was compared with, or as many
+            evaluations as it may take where no order was measured.
         order: Name of the order advised, or of the measured rule.
         plan: The schedule and its cost on the texts that it was chosen on.
         candidates: All that were compared, at as many evaluations, the cheapest first; the first is advised.
@@ -168,7 +170,8 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         steps: The number of steps, if it is settled; the target is then only compared with.
 
     Raises:
-        InputError: if neither is given, or no measured order allows so many steps or reaches the target.
+        InputError: if neither is given, or nothing that was measured allows so many steps, takes so few, or reaches the
+            target.
     """
     _require(calibration)
     length = calibration.length
@@ -189,7 +192,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     least += [(name, round(rule.spent), rule.cost) for name, rule in calibration.rules.items()]
     texts = deviations(calibration, chosen)
     quoted = crossfitted(calibration, chosen, target, steps)
-    above = _error_between(texts, calibration.losses[choice.reference].differences(size.Even(length)))
+    above = _error_between(texts, reference_deviations(calibration, choice.reference))
     return Advice(
         reference=choice.reference,
         best=choice.best,

@@ -63,7 +63,8 @@ class Calibration:
         losses: What was measured, by the name of the order.
         source: A fingerprint of the texts and of the seed of the orders; empty if nobody needs to know.
         wanted: Names of all orders and rules that were to be measured; more than there are while that is going on.
-        rules: What rules that look at predictions cost on the same texts, by their names.
+        rules: What was measured schedule by schedule on the same texts, by name: rules that look at predictions, and
+            all there is of a model that remembers.
     """
 
     length: int
@@ -92,12 +93,17 @@ class Calibration:
     @property
     def tokens(self) -> float:
         """Tokens to fill in a text, on average."""
+        if not self.losses and self.rules:
+            return next(iter(self.rules.values())).filled
         mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
         return float(self.length) if mixed is None else float(mixed.tokens.mean())
 
     def tokens_of(self, groups: int) -> NDArray[np.float64]:
         """The same, of each of so many groups of texts."""
         groups = check.integer("groups", groups, least=1, most=self.texts)
+        if not self.losses and self.rules:
+            rule = next(iter(self.rules.values()))
+            return Deviations(self.texts, rule.tokens.astype(np.float64)).joined(groups)
         mixed = next((each for each in self.losses.values() if isinstance(each, Mixed)), None)
         if mixed is None:
             return np.full(groups, float(self.length))

@@ -1,8 +1,8 @@
 """Which schedule a calibration would have one take, and what that choice costs on texts it was not made on.
 
-Candidates are the best blind schedule of each measured order, whose cost is a forecast, and the rules that look at
-predictions, whose cost was measured. They are compared at equal evaluations: with `K` steps, a rule takes part if it
-spends at most `K` evaluations on average, one percent more being no difference.
+Candidates are the best blind schedule of each measured order, whose cost is a forecast, and the measured rules, which
+look at predictions or are all there is of a model that remembers. They are compared at equal evaluations: with `K`
+steps, a rule takes part if it spends at most `K` evaluations on average, one percent more being no difference.
 
 The cheapest of many on some texts is cheap on these for its luck too. So its cost is **cross-fitted**: the texts are
 cut into `F` folds of neighbours, the same choice is made without each fold, and what is chosen is paid for on the fold
@@ -67,10 +67,10 @@ class Choice:
     """What a calibration would have one take.
 
     Attributes:
-        reference: The order with the best one-by-one likelihood.
+        reference: The order, or the measured rule, with the best one-by-one likelihood.
         best: That likelihood.
         limit: What the target allows in all; None without a target.
-        steps: Number of steps of blind schedules.
+        steps: Number of steps of blind schedules; evaluations that rules may take, where there are no others.
         ranked: All that do with as many evaluations, the cheapest first.
     """
 
@@ -82,21 +82,23 @@ class Choice:
 
 
 def one_by_one(calibration: Calibration) -> dict[str, float]:
-    """Nats per sequence with one token per step, for every order where that was measured; the best first.
+    """Nats per sequence with one token per step, for every order and rule where that was measured; the best first.
+
+    Rules that look at predictions are left out: what is compared with is an order.
 
     Raises:
-        InputError: if there is no such order.
+        InputError: if there is none.
     """
     check.instance("calibration", calibration, Calibration, "be a Calibration")
-    costs = {name: losses.one_by_one for name, losses in calibration.losses.items()}
-    known = {name: cost for name, cost in costs.items() if cost is not None}
-    if not known:
-        raise check.InputError(
-            "",
-            "The calibration has no order that was measured one by one",
-            remedy="Measure 'random' or 'left-to-right' as well.",
-        )
-    return dict(sorted(known.items(), key=lambda pair: pair[1]))
+    costs = {name: rule.cost for name, rule in calibration.rules.items() if rule.one_by_one}
+    known = {name: losses.one_by_one for name, losses in calibration.losses.items()}
+    costs |= {name: cost for name, cost in known.items() if cost is not None}
+    if not costs:
+        remedy = "Measure 'random' or 'left-to-right' as well."
+        if not calibration.losses and calibration.rules:
+            remedy = f"Measure the rule 'left-to-right/even:{calibration.length}' as well."
+        raise check.InputError("", "The calibration has no order that was measured one by one", remedy=remedy)
+    return dict(sorted(costs.items(), key=lambda pair: pair[1]))
 
 
 def costs_of(calibration: Calibration) -> dict[str, NDArray[np.float64]]:
@@ -118,8 +120,8 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     """
     reference, best = next(iter(one_by_one(calibration).items()))
     limit = None if target is None else best + target * math.log(2) * calibration.tokens
+    most = max((losses.most for losses in calibration.losses.values()), default=calibration.length)
     if steps is not None:
-        most = max(losses.most for losses in calibration.losses.values())
         steps = check.integer("steps", steps, least=1, most=most)
         return Choice(reference, best, limit, steps, _ranked(calibration, steps))
     assert limit is not None
@@ -129,30 +131,40 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     fewest = min([blind, *kept])
     if fewest == math.inf:
         raise check.InputError("target", "be larger", found=f"{target:g}", remedy="No measured schedule keeps it.")
-    most = fewest * (1 + TOLERANCE)
-    able = max(losses.most for losses in calibration.losses.values())
-    count = int(blind if blind <= most else min(able, max(1, math.floor(most))))
+    allowed = fewest * (1 + TOLERANCE)
+    count = int(blind if blind <= allowed else min(most, max(1, math.floor(allowed))))
     return Choice(reference, best, limit, count, _ranked(calibration, count, fewest if fewest < blind else 0.0))
 
 
 def _ranked(calibration: Calibration, steps: int, spent: float = 0.0) -> list[Candidate]:
-    """The best blind schedules with so many steps, and the rules with as many evaluations as these, or as `spent`."""
+    """The best blind schedules with so many steps, and the rules with as many evaluations as these, or as `spent`.
+
+    Raises:
+        InputError: if there is none, since all that was measured takes more.
+    """
     blind = [
         Candidate(name, plan, calibration.losses[name].evaluations(plan.size), False)
         for name, plan in calibration.best(steps)
     ]
+    most = max(spent, *(each.evaluations for each in blind)) if blind else max(spent, steps)
     rules = [
         Candidate(name, _as_measured(calibration, name), rule.spent, True)
         for name, rule in calibration.rules.items()
-        if rule.spent <= max(spent, *(each.evaluations for each in blind)) * (1 + TOLERANCE)
+        if rule.spent <= most * (1 + TOLERANCE)
     ]
+    if not blind and not rules:
+        fewest = math.ceil(min(rule.spent for rule in calibration.rules.values()) / (1 + TOLERANCE))
+        remedy = "No schedule that was measured takes fewer."
+        raise check.InputError("steps", f"be at least {fewest}", found=f"{steps}", remedy=remedy)
     return sorted([*blind, *rules], key=lambda each: each.plan.nll)
 
 
 def _as_measured(calibration: Calibration, name: str) -> Forecast:
     rule = calibration.rules[name]
-    sizes, whole = rule.schedule.size, not isinstance(rule.schedule.order, Blocks)
-    fixed = sizes.sizes(calibration.length) if isinstance(sizes, size.Planned) and whole else np.zeros(0, np.int64)
+    sizes, fixed = rule.schedule.size, np.zeros(0, np.int64)
+    if isinstance(sizes, size.Planned) and not isinstance(rule.schedule.order, Blocks):
+        fitted = sizes.fitted(calibration.length)  # which may be fewer tokens than there are steps
+        fixed = fitted.sizes(calibration.length) if isinstance(fitted, size.Planned) else fixed
     return Forecast(rule.schedule, rule.cost, rule.error, True, fixed)
 
 
@@ -171,6 +183,13 @@ def deviations(calibration: Calibration, chosen: Candidate) -> Deviations | None
     if chosen.measured:
         return calibration.rules[chosen.name].differences
     return calibration.losses[chosen.name].differences(chosen.plan.size)
+
+
+def reference_deviations(calibration: Calibration, name: str) -> Deviations | None:
+    """The same of what is compared with, an order or a rule one by one."""
+    if name in calibration.losses:
+        return calibration.losses[name].differences(size.Even(calibration.length))
+    return calibration.rules[name].differences
 
 
 def crossfitted(
@@ -232,6 +251,8 @@ def _chosen(calibration: Calibration, target: float | None, steps: int | None) -
     except check.InputError:
         if costs is None:
             raise
+        if not costs:
+            return _ranked(calibration, calibration.length)[0]
         cheapest = min(costs, key=lambda name: float(costs[name].min()))
         return choose(calibration, None, int(costs[cheapest].argmin()) + 1).ranked[0]
 

@@ -59,9 +59,11 @@ def measure(
         progress: Called with the number of texts finished since the last call.
 
     Raises:
-        InputError: if an argument is not what it should be, or the model gives losses that are not finite numbers.
+        InputError: if an argument is not what it should be, the model gives losses that are not finite numbers, or it
+            remembers (`check_measurable`).
     """
     texts, among = texts_of(tokens, predictor, masked, least=2).by_length()
+    check_measurable(predictor)
     seed = seed_of(rng)
     check.function("progress", progress)
     if not isinstance(order, BlindOrder):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -102,6 +104,17 @@ def measure(
     while len(tally.found) < count:
         visit(tally.next_place())
     return tally.losses()
+
+
+def check_measurable(predictor: MaskPredictor) -> None:
+    """Refuse a predictor that remembers: what it loses depends on the steps so far, not on the number of tokens."""
+    if predictor.remembers:
+        raise check.InputError(
+            "predictor",
+            "predict from visible tokens alone",
+            detail="and this one remembers the steps in which they came, so that an order has no losses of its own",
+            remedy="Measure planned schedules with `measure_rules`, one pass each.",
+        )
 
 
 def _wanted(places: Iterable[int], length: int) -> list[int]:

@@ -1,9 +1,12 @@
-"""What a rule that looks at predictions costs, measured text by text.
+"""What a rule costs, measured text by text: a schedule that looks at predictions, or any of a model that remembers.
 
 Such a rule cannot be forecast: which tokens it reveals, and after how many evaluations it is done, depends on what the
 model says. So it is run on the texts, each with its own tokens in place of the draws (`unmask.evaluate.likelihood`),
 and what it cost and spent on each of them is kept. The texts are those on which the blind orders were measured, and the
 difference between a rule and a forecast is therefore paired.
+
+A model that remembers (`unmask.predict.memory`) says what it says because of the steps so far, not of the number of
+tokens they gave. Of such a model nothing can be forecast either, and its planned schedules are measured, one pass each.
 """
 
 import math
@@ -80,6 +83,16 @@ class MeasuredRule:
     def spent(self) -> float:
         """Evaluations of a sequence, on average."""
         return float(self._sizes @ self.evaluations) / self.texts
+
+    @property
+    def filled(self) -> float:
+        """Tokens to fill in a text, on average."""
+        return float(self._sizes @ self.tokens) / self.texts
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether it reveals one token at each step, in an order that was fixed beforehand."""
+        return self.schedule.blind and bool(np.allclose(self.evaluations, self.tokens))
 
     @property
     def error(self) -> float:

@@ -12,7 +12,7 @@ from unmask import order, size
 from unmask._torch import Tensor, torch
 from unmask.calibration.calibration import Calibration
 from unmask.calibration.losses import Losses
-from unmask.calibration.measurement import measure
+from unmask.calibration.measurement import check_measurable, measure
 from unmask.calibration.rules import MeasuredRule
 from unmask.calibration.shards import finite
 from unmask.engine import LOCAL, SHARD, Engine
@@ -69,10 +69,15 @@ def measure_orders(
         engine: Who does it. The result does not depend on it.
         save: Called with everything known after each order; what it returns is what is known from then on.
         progress: Called with the name of an order and the number of texts finished since the last call.
+
+    Raises:
+        InputError: if the predictor remembers: measure schedules then (`measure_rules`).
     """
     check.instance("orders", orders, Mapping, "be orders by their names")
     check.instance("kept", kept, Calibration, "be a Calibration")
     texts_of(tokens, predictor, least=2)
+    if orders:
+        check_measurable(predictor)
     check.function("save", save)
     check.function("progress", progress)
     seed, points = seed_of(rng), check.integer("points", points, least=1)
@@ -99,7 +104,7 @@ def measure_rules(
     save: Callable[[Calibration], Calibration] = lambda found: found,
     progress: Callable[[str, int], object] = lambda name, done: None,
 ) -> Calibration:
-    """Measure the rules that are missing from `kept`, by replay on the texts of `kept`.
+    """Measure the rules that are missing from `kept` on its texts: by replay, or in one pass where that can be.
 
     Arguments:
         predictor: The model.

@@ -16,10 +16,11 @@ from unmask.cli import options
 from unmask.cli.output import terminal
 from unmask.cli.report import Column, Report, dim, grid, plain, title, words
 from unmask.words import sentences
-from unmask.words.calibrating import wanted_orders
+from unmask.words.calibrating import usual, wanted_orders
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
+from unmask.words.rules import rules_named
 from unmask.words.schedules import USUAL_ORDERS
 from unmask.words.texts import Texts
 
@@ -154,9 +155,12 @@ def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Ca
     model = source.load_for(length, whole=texts.data is not None)
     taken = texts.collected(model, seed)
     tokens = taken.sequences
-    wanted = wanted_orders(USUAL_ORDERS, int(tokens.counts.max()))
+    orders, rules = usual(model, list(USUAL_ORDERS), [], said=False)
+    most = int(tokens.counts.max())
     from unmask.calibration.series import blank
 
     with check.blamed("model", "be usable", source.name, parts=False):
-        found = measuring.measured(model, wanted, tokens, blank(model.fingerprint, tokens, seed), seed=seed)
+        kept = blank(model.fingerprint, tokens, seed)
+        found = measuring.measured(model, wanted_orders(orders, most), tokens, kept, seed=seed)
+        found = measuring.measured_rules(model, rules_named(rules, most), tokens, found, seed=seed)
     return found, taken.note

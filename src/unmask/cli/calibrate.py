@@ -20,12 +20,12 @@ from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.schedule import Schedule
-from unmask.words.calibrating import begin
+from unmask.words.calibrating import begin, usual
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
 from unmask.words.rules import RULE_WORDS, check_rule
 from unmask.words.schedules import USUAL_ORDERS, measurable
-from unmask.words.sentences import abbreviated, bits, number
+from unmask.words.sentences import abbreviated, bits, evaluated, number
 from unmask.words.texts import Texts, about
 from unmask.words.workers import Workers, working
 
@@ -46,7 +46,7 @@ _TABLE = (8, 16, 32, 64)
 )  # fmt: skip
 @click.option(
     "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
-    help="Rules that look at predictions to measure too, such as all, confidence, or confidence/threshold:0.9.",
+    help="Rules to measure too, one by one, such as all, confidence, or confidence/threshold:0.9.",
 )  # fmt: skip
 @options.length
 @click.option(
@@ -93,12 +93,19 @@ def calibrate(
       unmask calibrate --text held-out.txt --output c.json --rules confidence,entropy-bound
       unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
       unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --texts 256
+      unmask calibrate --model causal --text held-out.txt --output c.json
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
+    A model that is causal in the schedule, such as 'causal', remembers the steps in which tokens came, and an order has
+    no losses of its own there. Of such a model planned schedules are measured, exactly, in one evaluation of a text
+    each, on 32 texts at first: whole combs with even sizes in 4, 8, 16, … steps, left to right one by one, and random
+    order with 16 and 64 steps and one by one ('planned'); or those of --rules, such as 'whole-comb/cosine:24'.
+
     JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of them), texts, too_long
-    (rows left out), seconds, orders, measured (those that were not in the file when it began, rules among them), rules
-    of name, evaluations (of a text, on average), bits_per_token and error (its standard error), entropy, tc and dtc of
+    (rows left out), seconds, orders, measured (those that were not in the file when it began, rules among them), passes
+    (evaluations of a text that measuring those took), rules of name, evaluations (of a text that is written, on
+    average), passes (of one that is measured), bits_per_token and error (its standard error), entropy, tc and dtc of
     the model (from the random order; each with nats per sequence and bits_per_token, null without that order, and
     where texts differ), rows of steps, order, sizes, bits_per_token and error; best orders first.
     """
@@ -109,7 +116,8 @@ def calibrate(
     engine = workers.on(source.place)
     model = source.load_for(length, whole=texts.data is not None)
     strict = click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT
-    begun = begin(output, model, texts, seed, orders, rules or [], strict=strict)
+    orders, rules = usual(model, orders, rules or [], said=strict)
+    begun = begin(output, model, texts, seed, orders, rules, strict=strict)
     taken, kept = begun.taken, begun.kept
     wanted, schedules, rows = begun.orders, begun.rules, taken.sequences
     began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
@@ -127,6 +135,9 @@ def calibrate(
             found.save(output)  # where a link leads, and complete whatever another process did to the part
         begun.place.unlink(missing_ok=True)
     seconds = time.perf_counter() - started
+    new = [name for name in found.losses if name not in kept.losses]
+    new += [name for name in found.rules if name not in kept.rules]
+    passes = _passes(model, found, rows, points)
     record: dict[str, Any] = {
         "model": source.name,
         "length": found.length,
@@ -135,9 +146,9 @@ def calibrate(
         "too_long": taken.long,
         "seconds": round(seconds, 1),
         "orders": list(found.losses),
-        "measured": [name for name in found.losses if name not in kept.losses]
-        + [name for name in found.rules if name not in kept.rules],
-        "rules": _rules(found),
+        "measured": new,
+        "passes": sum(passes[name] for name in new),
+        "rules": _rules(found, passes),
         **_facts(found),
         "rows": _rows(found),
     }
@@ -159,18 +170,13 @@ def measured(
     save: Callable[[Calibration], Calibration] = lambda found: found,
 ) -> Calibration:
     """The calibration with all of `wanted`, measured with a bar for each; what `kept` has is not measured again."""
-    from unmask.calibration.series import evaluations, measure_orders
-
-    counts = tokens.counts
-    most, equal = int(counts.max()), int(counts.min()) == int(counts.max())
-
-    def each(kind: order.BlindOrder) -> int:
-        # Where rows differ, so do the teeth of a comb: it is measured at as many places as other orders.
-        return evaluations(kind if equal or not isinstance(kind, order.Comb) else order.Random(), most, points)
+    if not wanted:
+        return kept
+    from unmask.calibration.series import measure_orders
 
     with progress() as bar:
         tasks = {
-            name: bar.add_task(name, total=each(kind) * len(tokens))
+            name: bar.add_task(name, total=_each(kind, tokens, points) * len(tokens))
             for name, kind in wanted.items()
             if name not in kept.losses
         }
@@ -187,6 +193,25 @@ def measured(
         )
 
 
+def _each(kind: order.BlindOrder, tokens: "Sequences", points: int) -> int:
+    """How many evaluations of each text an order takes."""
+    from unmask.calibration.series import evaluations
+
+    counts = tokens.counts
+    # Where rows differ, so do the teeth of a comb: it is measured at as many places as other orders.
+    same = int(counts.min()) == int(counts.max()) or not isinstance(kind, order.Comb)
+    return evaluations(kind if same else order.Random(), int(counts.max()), points)
+
+
+def _passes(model: "Model", found: Calibration, tokens: "Sequences", points: int) -> dict[str, float]:
+    """How many evaluations of a text it takes to measure each order and rule, on average."""
+    from unmask.evaluate.likelihood import at_once
+
+    orders = {name: float(_each(losses.order, tokens, points)) for name, losses in found.losses.items()}
+    rules = found.rules.items()
+    return orders | {name: 1.0 if at_once(model.predictor, each.schedule) else each.spent for name, each in rules}
+
+
 def measured_rules(
     model: "Model",
     schedules: dict[str, Schedule],
@@ -201,13 +226,17 @@ def measured_rules(
     if not schedules:
         return kept
     from unmask.calibration.series import measure_rules
+    from unmask.evaluate.likelihood import at_once
+
+    def each(schedule: Schedule) -> int:
+        # Where predictions decide the number of steps, the length is as many as it can be.
+        return 1 if at_once(model.predictor, schedule) else _most_steps(schedule, int(tokens.counts.max()))
 
     with progress() as bar:
         tasks = {
-            # Where predictions decide the number of steps, the length is as many as it can be.
             name: bar.add_task(
                 name,
-                total=len(tokens) * _most_steps(schedule, int(tokens.counts.max())),
+                total=len(tokens) * each(schedule),
                 visible=name not in kept.rules,
             )
             for name, schedule in schedules.items()
@@ -253,11 +282,12 @@ def _rows(found: Calibration) -> list[dict[str, Any]]:
     ]
 
 
-def _rules(found: Calibration) -> list[dict[str, Any]]:
+def _rules(found: Calibration, passes: dict[str, float]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "evaluations": rule.spent,
+            "passes": passes[name],
             "bits_per_token": bits(rule.cost, found.tokens),
             "error": bits(rule.error, found.tokens),
         }
@@ -298,12 +328,24 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
         Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
         Column("sizes", lambda row: abbreviated(row["sizes"], 8), left=True),
     )
-    shown += [title("Best measured schedules"), grid(columns, best)]
+    if best:
+        shown += [title("Best measured schedules"), grid(columns, best)]
     if record["rules"]:
         rules = (
             words("rule", "name"),
             Column("evaluations", lambda row: f"{row['evaluations']:.1f}"),
             Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
         )
-        shown += [title("Measured rules"), grid(rules, record["rules"])]
+        shown += [title("Measured rules" if best else "Measured schedules"), grid(rules, record["rules"])]
+    if record["measured"]:
+        shown.append(dim(_spent(record)))
     return shown
+
+
+def _spent(record: dict[str, Any]) -> str:
+    """How many evaluations it took."""
+    rules = [row for row in record["rules"] if row["name"] in record["measured"]]
+    in_all = f"{evaluated(record['passes'])} of each text"
+    if rules and all(row["passes"] == 1 for row in rules) and len(rules) == len(record["measured"]):
+        return f"Measured with {in_all}, one for each schedule."
+    return f"Measured with {in_all}."

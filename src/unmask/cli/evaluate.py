@@ -74,13 +74,16 @@ def evaluate(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay.
+    """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay or in one pass.
 
     Every schedule of the lists is run with the text's own tokens in place of draws; without lists, random and comb with
     even sizes in 8, 16 and 32 steps. All see the same sequences and seeds, so that their differences have small errors.
     The cost is a total: the model's own error in that order, and what parallel steps ignore. The reference for the
     excess is the same model one by one in random order, estimated without bias from 32 evaluations of each sequence (a
     replay would take one per token). Sizes such as threshold:0.9 decide the number of steps themselves.
+
+    A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, which gives
+    the same, wherever the schedule does not look at predictions. Its reference is one random order for each sequence.
 
     Of rows of --data only what is to be filled is scored: the answer to a prompt, or a text but for what is given of
     it. Bits per token are those of all rows over the tokens scored in them. A schedule with more steps than a row has
@@ -101,12 +104,14 @@ def evaluate(
                       --engine ray --output rows.parquet
 
     JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of those scored), texts,
-    too_long (rows left out), seed, reference (one by one in random order: bits_per_token and standard_error; or null),
-    rows of order, size, steps (null where predictions decide), bits_per_token and standard_error (over texts), excess
-    (over the reference) and excess_error, difference (over the row that is best on these texts) and difference_error
-    (both paired), predicted (null where the calibration cannot tell) and predicted_error (about), all in bits per
-    token; evaluations (mean per sequence), tokens_per_evaluation (valid tokens, those scored before the end of their
-    text where it has one, over evaluations, both summed over all sequences).
+    too_long (rows left out), seed, reference (one by one in random order: bits_per_token, standard_error and passes,
+    the evaluations of a text that this took; or null), rows of order, size, steps (null where predictions decide),
+    bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (over the
+    row that is best on these texts) and difference_error (both paired), predicted (null where the calibration cannot
+    tell) and predicted_error (about), all in bits per token; evaluations (of a sequence that is written, on average),
+    passes (of one that was scored: 1 in one pass, as many as evaluations by replay), tokens_per_evaluation (valid
+    tokens, those scored before the end of their text where it has one, over evaluations, both summed over all
+    sequences).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)
@@ -139,7 +144,12 @@ def evaluate(
             write_rows(rows, output)
             kept.remove()
     one = found.one_by_one
-    base = None if one is None else {"bits_per_token": one.mean / _BIT, "standard_error": one.standard_error / _BIT}
+    base = None
+    if one is not None:
+        from unmask.evaluate.comparison import reference_passes
+
+        passes = reference_passes(model.predictor, taken.sequences)
+        base = {"bits_per_token": one.mean / _BIT, "standard_error": one.standard_error / _BIT, "passes": passes}
     if figure is not None:
         with replacing(figure) as path:
             plot.costs(rows, None if base is None else base["bits_per_token"], path)
@@ -184,15 +194,18 @@ def _measure(
 ) -> "Comparison":
     """What the schedules cost, with a bar for each; where rows are kept, one schedule after the other."""
     from unmask.calibration.shards import finite
-    from unmask.evaluate.comparison import POINTS, Comparison, compare
+    from unmask.evaluate.comparison import Comparison, compare, reference_passes
+    from unmask.evaluate.likelihood import at_once
 
     count, length = len(tokens), int(tokens.counts.max())
     with progress() as bar:
-        tasks = {-1: bar.add_task("one by one", total=count * min(POINTS, length), visible=reference)}
+        total = count * reference_passes(model.predictor, tokens)
+        tasks = {-1: bar.add_task("one by one", total=total, visible=reference)}
         for number, row in enumerate(schedules):
             name = f"{row.order} {row.size}" + (f" {row.steps}" if row.steps else "")
             # Where predictions decide the number of steps, the length is as many as it can be.
-            tasks[number] = bar.add_task(name, total=count * (row.steps or length))
+            passes = 1 if at_once(model.predictor, row.schedule) else row.steps or length
+            tasks[number] = bar.add_task(name, total=count * passes)
 
         def measured(some: list[NamedSchedule], first: int = 0) -> Comparison:
             found = compare(
@@ -229,6 +242,7 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None) ->
         "difference": cost.difference.mean / _BIT,
         "difference_error": cost.difference.standard_error / _BIT,
         "evaluations": cost.evaluations,
+        "passes": cost.passes,
         "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
         "predicted": None if expected is None else expected[0] / unit,
         "predicted_error": None if expected is None else expected[1] / unit,
@@ -276,8 +290,22 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         title(heading),
         grid(columns, rows, tight=True),
         one_by_one,
+        dim(_spent(rows)),
         dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}all costs in bits per token;"),
         dim(f"{meaning};") if both else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),
     ]
+
+
+def _spent(rows: list[Row]) -> str:
+    """How many evaluations scoring took, and writing would take."""
+
+    def among(key: str) -> str:
+        least, most = min(row[key] for row in rows), max(row[key] for row in rows)
+        return f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+
+    scored = f"Scored in {among('passes')} {'evaluation' if among('passes') == '1' else 'evaluations'} a text"
+    if all(row["passes"] == row["evaluations"] for row in rows):
+        return f"{scored}, as many as writing one takes."
+    return f"{scored}; writing one takes {among('evaluations')}."

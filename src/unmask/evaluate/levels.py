@@ -53,9 +53,17 @@ def random_order(
         Nats of each text, float64, unbiased; and the evaluations each took.
 
     Raises:
-        InputError: if an argument is not what it should be, or the model gives losses that are not numbers.
+        InputError: if an argument is not what it should be, the model gives losses that are not numbers, or it
+            remembers: `unmask.evaluate.replay` then scores one by one, in one pass.
     """
     texts, order = texts_of(tokens, predictor).by_length()
+    if predictor.remembers:  # a set of visible tokens does not say how they came
+        raise check.InputError(
+            "predictor",
+            "predict from visible tokens alone",
+            detail="and this one remembers the steps in which they came",
+            remedy="Score one by one in random order with `replay`, which takes one pass.",
+        )
     seed = seed_of(rng)
     check.function("progress", progress)
     masked: NDArray[np.bool_] = texts.masked.cpu().numpy()

@@ -10,6 +10,10 @@ error in this order, plus what parallel steps ignore. Differences between schedu
 Every size and order of this library has that property; a rule that looks at the token just drawn has not, and none is
 offered.
 
+A predictor that remembers (`unmask.predict.memory`) tells all steps of a text at once. Where the path is known before
+the model runs, the whole sum is then **one pass**, whatever the number of steps: the steps are those that the sampler
+would take with the same seed, and what each text costs is the same to rounding.
+
 Where texts have an end, what follows it is replayed but not scored, and a text is over once its end is revealed with
 nothing masked before it: evaluations are those of the sampler that stops there (`unmask.sample.Stop`).
 """
@@ -26,12 +30,13 @@ from unmask.distribution.base import Distribution
 from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.given import Randomness, generator_of, texts_of
-from unmask.predict import ExactPredictor, MaskPredictor, Watched
+from unmask.predict import ExactPredictor, MaskPredictor, Remembering, Watched, predicting
 from unmask.sample import Counts, Sampler, Seeds, Stop, seeds_of
-from unmask.sample.draw import Replay
+from unmask.sample.draw import Replay, impossible
+from unmask.sample.plan import planned_steps
 from unmask.sample.trace import answered
 from unmask.schedule import Schedule
-from unmask.sequences import Sequences, put_back, trimmed
+from unmask.sequences import Sequences, own_lengths, put_back, trimmed
 
 
 @final
@@ -42,14 +47,21 @@ class Replayed:
     Attributes:
         nll: Negative log-likelihood of each text in nats, float64; up to its end, where it has one.
         revealed: Number of tokens scored in each text, its end included.
-        evaluations: Predictor evaluations spent on each text.
+        evaluations: Predictor evaluations that the sampler spends on each text.
         ends: Which texts have an end, as 0 or 1; `None` if none has.
+        in_one_pass: Whether they were scored in one pass, and not step by step.
     """
 
     nll: Tensor
     revealed: Tensor
     evaluations: Tensor
     ends: Tensor | None = None
+    in_one_pass: bool = False
+
+    @property
+    def passes(self) -> Tensor:
+        """Predictor evaluations that it took to score each text: 1 in one pass, as many as the sampler's by replay."""
+        return self.evaluations.clamp(max=1) if self.in_one_pass else self.evaluations
 
     @property
     def counts(self) -> Counts:
@@ -84,8 +96,21 @@ class Replayed:
 
     @property
     def mean_evaluations(self) -> float:
-        """Mean predictor evaluations of a text."""
+        """Mean predictor evaluations of a text that is written."""
         return float(self.evaluations.double().mean())
+
+    @property
+    def mean_passes(self) -> float:
+        """Mean predictor evaluations of a text that was scored."""
+        return float(self.passes.double().mean())
+
+
+def at_once(predictor: MaskPredictor, schedule: Schedule) -> bool:
+    """Whether texts are scored in one pass: the predictor remembers, and the schedule does not look at predictions.
+
+    A predictor that alters another one is run step by step.
+    """
+    return isinstance(predictor, Remembering) and schedule.blind
 
 
 def replay(
@@ -100,7 +125,7 @@ def replay(
     engine: Engine = LOCAL,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Replayed:
-    """Score texts exactly under the sampler with this predictor and schedule.
+    """Score texts exactly under the sampler with this predictor and schedule, in one pass where that can be.
 
     Arguments:
         predictor: The model.
@@ -162,16 +187,18 @@ def replays(
     seeds = tuple(given[number] for number in numbers)
     for schedule in check.listed("schedules", schedules, "be a list of schedules"):
         check.instance("schedules", schedule, Schedule, "hold schedules")
+    if end is not None:
+        end = check.integer("end", end, least=0, most=predictor.vocab - 1)
     columns = (texts.tokens, texts.masked, texts.lengths, seeds)
     cuts = texts.cuts(batch, pad=predictor.pad, whole=predictor.whole)
-    job = Job(engine, _Scored(predictor, None if end is None else Stop(end, end)), columns, cuts)
+    job = Job(engine, _Scored(predictor, end), columns, cuts)
     valid = answered(texts.tokens, texts.masked, end)
     scored = put_back([valid.sum(dim=1).cpu()], order)
     ends = None if end is None else put_back([(valid & (texts.tokens == end)).sum(dim=1).cpu()], order)
     results: list[Replayed] = []
-    for found in job([(schedule,) for schedule in schedules], progress):
-        nll, evaluations = zip(*found, strict=True)
-        results.append(Replayed(put_back(nll, order), scored, put_back(evaluations, order), ends))
+    for schedule, found in zip(schedules, job([(schedule,) for schedule in schedules], progress), strict=True):
+        nll, evaluations = (put_back(part, order) for part in zip(*found, strict=True))
+        results.append(Replayed(nll, scored, evaluations, ends, at_once(predictor, schedule)))
     return results
 
 
@@ -181,16 +208,52 @@ class _Scored:
     """Work on shards: a schedule, texts, what is masked of them, their lengths, and their seeds."""
 
     predictor: MaskPredictor
-    stop: Stop | None
+    end: int | None
 
     def __call__(
         self, shard: tuple[Schedule, Tensor, Tensor, Tensor, tuple[int, ...]], report: Report
     ) -> tuple[Tensor, Tensor]:
         schedule, tokens, masked, lengths, seeds = shard
         tokens, masked = trimmed(tokens, masked, lengths, self.predictor.pad)
-        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), self.stop)
+        if isinstance(self.predictor, Remembering) and at_once(self.predictor, schedule):
+            own = own_lengths(tokens.masked_fill(masked, self.predictor.mask), self.predictor.pad)
+            step = planned_steps(schedule, masked.cpu().numpy(), seeds, own)
+            found = _OnePass(self.predictor, self.end)(tokens, masked, torch.as_tensor(step).to(tokens.device))
+            report(len(tokens))
+            return found
+        stop = None if self.end is None else Stop(self.end, self.end)
+        sampler = Sampler(Watched(self.predictor, report), schedule, Replay(tokens), stop)
         trace = sampler.run(tokens, masked, rng=seeds)
         return trace.nll, torch.as_tensor(trace.evaluations)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _OnePass:
+    """Scores texts whose steps are known; `tokens` and `masked` and `step` of shape `(batch, length)`."""
+
+    predictor: Remembering
+    end: int | None
+
+    @predicting
+    def __call__(self, tokens: Tensor, masked: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+        rows = torch.nonzero(answered(tokens, masked, self.end).flatten())[:, 0]
+        losses = torch.zeros(tokens.numel(), dtype=torch.float64, device=tokens.device)
+        if len(rows):
+            losses[rows] = self.predictor.stepped(tokens, step, rows).losses(tokens.flatten()[rows])
+        nll = losses.view_as(tokens).sum(dim=1).cpu()
+        if bool(nll.isnan().any()):
+            raise impossible()
+        return nll, self._evaluations(tokens, masked, step).cpu()
+
+    def _evaluations(self, tokens: Tensor, masked: Tensor, step: Tensor) -> Tensor:
+        """What the sampler would spend: a step of a sequence reveals something of it, and none comes after its end."""
+        if step.shape[1] == 0:
+            return step.sum(dim=1)
+        # The last step of anything up to a position: once it is taken, nothing is masked so far.
+        complete = step.cummax(dim=1).values
+        ends = masked & (tokens == (-1 if self.end is None else self.end))
+        return torch.where(ends, complete, complete[:, -1:]).amin(dim=1) + 1
 
 
 def replayed_kl(schedule: Schedule, distribution: Distribution, draws: int, *, rng: Randomness) -> Estimate:

@@ -30,6 +30,7 @@ from unmask.sequences import own_lengths
 _UNKNOWN = 1 << 40  # the step of what is not known: after all others
 _COMPANY = 16
 _ALIGNED = 16
+_TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 
 
 @final
@@ -61,10 +62,27 @@ class Recalling(Remembering):
 
     def stepped(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Prediction:
         self._check_length(tokens.shape[1])
+        hidden = self._hidden if tokens.is_cuda else self._by_length
+        return Prediction((hidden(tokens, step, rows),), self.head, self.vocab)
+
+    def _hidden(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Tensor:
         padding = tokens == self.pad
-        step = step.masked_fill(padding, _UNKNOWN)
-        tokens = tokens.masked_fill(padding, 0)
-        return Prediction((self.model.hidden(tokens, step).flatten(0, 1)[rows],), self.head, self.vocab)
+        hidden = self.model.hidden(tokens.masked_fill(padding, 0), step.masked_fill(padding, _UNKNOWN))
+        return hidden.flatten(0, 1)[rows]
+
+    def _by_length(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Tensor:
+        """The same on a CPU: sequences of one length at a time, without padding, and few of them."""
+        wide = max(tokens.shape[1], 1)
+        hidden = self.model.head.weight.new_zeros((tokens.numel(), self.model.config.width))
+        wanted = torch.zeros(len(tokens), dtype=torch.bool).index_fill(0, rows // wide, True).numpy()
+        lengths = own_lengths(tokens, self.pad)
+        for length in np.unique(lengths[wanted]).tolist():
+            some = torch.as_tensor(np.flatnonzero(wanted & (lengths == length)))
+            for few in torch.split(some, max(1, _TOKENS // length)):
+                company = few.repeat(-(-_COMPANY // (len(few) * length)))  # as many as round like any more
+                found = self.model.hidden(tokens[company, :length], step[company, :length])[: len(few)]
+                hidden.view(*tokens.shape, -1)[few, :length] = found
+        return hidden[rows]
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits of hidden states."""

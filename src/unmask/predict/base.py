@@ -141,12 +141,14 @@ class MaskPredictor(ABC):
         pad: A token id that may fill up sequences at their end, where no prediction is ever asked for, and that no
             other position sees: what a sequence is told is what it would be told alone. `None` if there is no such
             token: then all sequences of a call have one length.
+        remembers: True if it has a memory (`begin`), and what it says depends on the steps in which tokens came.
     """
 
     vocab: int
     mask: int
     whole: bool = False
     pad: int | None = None
+    remembers: bool = False
 
     @abstractmethod
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:

@@ -103,6 +103,8 @@ class Memory(ABC):
 class Remembering(MaskPredictor):
     """A predictor that remembers. Called without a memory, it takes all that is visible for given."""
 
+    remembers = True
+
     @abstractmethod
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory:
         """A memory in which what is not masked is known, as given.
@@ -117,7 +119,7 @@ class Remembering(MaskPredictor):
         """Predictions of positions given all earlier steps of their sequence, in one pass.
 
         Arguments:
-            tokens: Token ids, shape `(batch, length)`.
+            tokens: Token ids, shape `(batch, length)`, filled up at the end as for a call.
             step: The step of each, −1 where it is given; of the same shape.
             rows: Flat indices of the positions wanted.
         """

@@ -56,6 +56,10 @@ class Altering(Wrapper):
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         return self.altered(self.predictor(tokens, masked, rows), tokens.shape[0])
 
+    @property
+    def remembers(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        return self.predictor.remembers
+
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory | None:
         memory = self.predictor.begin(tokens, masked)
         return None if memory is None else _Altered(self, memory)

@@ -8,6 +8,7 @@ cost nothing, whatever the other sequences do. A sequence that is done takes no 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -19,6 +20,7 @@ from unmask._torch import Tensor, torch
 from unmask.order import BlindOrder, ReactiveOrder
 from unmask.predict import Places, Prediction
 from unmask.sample.ranking import Ranking, counted
+from unmask.sample.seeds import sources_of
 from unmask.schedule import Schedule
 from unmask.size.base import Blind, Planned
 from unmask.size.reactive import Reactive
@@ -116,6 +118,35 @@ def agenda_of(
             known[key] = _agenda(schedule, draws, own, source)
         result.append(known[key])
     return result
+
+
+def planned_steps(
+    schedule: Schedule, masked: NDArray[np.bool_], seeds: Sequence[int], lengths: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The step at which a sampler with these seeds reveals each position under a blind schedule; −1 where it is given.
+
+    Arguments:
+        schedule: A schedule that does not look at predictions.
+        masked: Positions to fill, shape `(batch, length)`.
+        seeds: The seed of each sequence.
+        lengths: Tokens of each sequence, its padding left out.
+    """
+    sources, _ = sources_of(seeds, lengths, int(masked.shape[1]))
+    return steps_in(agenda_of(schedule, masked, sources, lengths), masked.shape)
+
+
+def steps_in(agenda: "list[list[Stretch]]", shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The step of each position of a batch, −1 where there is none; all of it must be known beforehand."""
+    step = np.full(shape, -1, dtype=np.int64)
+    done: dict[int, NDArray[np.int64]] = {}
+    for row, stretches in zip(step, agenda, strict=True):
+        if id(stretches) in done:  # as another one
+            row[:] = done[id(stretches)]
+        elif stretches:
+            done[id(stretches)] = row
+            sizes = np.concatenate([stretch.sizes for stretch in stretches])
+            row[np.concatenate([stretch.positions for stretch in stretches])] = np.repeat(np.arange(sizes.size), sizes)
+    return step
 
 
 @final

@@ -27,7 +27,7 @@ from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor, Places, evaluating, predicting, told
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
 from unmask.sample.plan import plan_for
-from unmask.sample.seeds import Seeds, seeds_of
+from unmask.sample.seeds import Seeds, seeds_of, sources_of
 from unmask.sample.start import start_of
 from unmask.sample.state import State, Step, Stop, stopped
 from unmask.sample.trace import GIVEN, PADDED, Trace
@@ -92,14 +92,10 @@ class Sampler:
         if isinstance(self.draw, Replay):
             _check_replayed(self.draw.tokens, tokens, hidden, self.predictor.vocab)
         seeds = seeds_of(rng, tokens.shape[0])
-        sources = [np.random.default_rng(seed) for seed in seeds]
         blanked = tokens.masked_fill(hidden, self.predictor.mask)
         # Not before: what stands at a masked position, such as the answer to replay, may have the id of padding.
         lengths = own_lengths(blanked, self.predictor.pad)
-        # The uniform numbers come first, so that they are the same under every schedule.
-        uniform = np.zeros(tokens.shape)
-        for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
-            uniform[row, :length] = source.random(length)
+        sources, uniform = sources_of(seeds, lengths, tokens.shape[1])
         plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device, lengths)
         padding = torch.arange(tokens.shape[1]) >= torch.as_tensor(lengths)[:, None]
         return State(

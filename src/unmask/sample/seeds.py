@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
@@ -46,6 +47,25 @@ def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
     if listed is None:
         return _drawn(source_of(rng, "be a seed, a generator of torch or numpy, or a list of these"), batch)
     return tuple(_drawn(each, 1)[0] if isinstance(each, Source) else check.seed("rng", each) for each in listed)
+
+
+def sources_of(
+    seeds: Sequence[int], lengths: NDArray[np.int64], width: int
+) -> tuple[list[np.random.Generator], NDArray[np.float64]]:
+    """The randomness of each sequence, and one uniform number for each of its positions.
+
+    The numbers come first, so that they are the same under every schedule; sizes and orders come from what is left.
+
+    Arguments:
+        seeds: The seed of each sequence.
+        lengths: Its tokens, padding left out.
+        width: Positions of the batch; those after the end of a sequence have 0.
+    """
+    sources = [np.random.default_rng(seed) for seed in seeds]
+    uniform = np.zeros((len(seeds), width))
+    for row, (source, length) in enumerate(zip(sources, lengths, strict=True)):
+        uniform[row, :length] = source.random(length)
+    return sources, uniform
 
 
 def source_of(rng: object, must: str = "be a seed or a generator of torch or numpy") -> Source:

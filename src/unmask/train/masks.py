@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask.sample.plan import agenda_of
+from unmask.sample.plan import agenda_of, steps_in
 from unmask.schedule import Schedule
 from unmask.train.update import Batch
 
@@ -135,17 +135,8 @@ def steps_of(schedule: Schedule, hidden: NDArray[np.bool_], rng: np.random.Gener
     The plan is the one that a sampler would follow, so that every order means the same here and there.
     """
     batch, length = len(hidden), int(hidden.shape[1])
-    step = np.full(hidden.shape, -1, dtype=np.int64)
     agenda = agenda_of(schedule, hidden, [rng] * batch, np.full(batch, length, dtype=np.int64))
-    done: dict[int, NDArray[np.int64]] = {}
-    for row, stretches in zip(step, agenda, strict=True):
-        if id(stretches) in done:  # as another one
-            row[:] = done[id(stretches)]
-            continue
-        done[id(stretches)] = row
-        sizes = np.concatenate([stretch.sizes for stretch in stretches])
-        row[np.concatenate([stretch.positions for stretch in stretches])] = np.repeat(np.arange(sizes.size), sizes)
-    return step
+    return steps_in(agenda, hidden.shape)
 
 
 def _shares(batch: int, weights: Sequence[float], rng: np.random.Generator) -> list[int]:

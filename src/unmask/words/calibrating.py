@@ -13,7 +13,7 @@ from unmask import order
 from unmask.calibration import Calibration
 from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
-from unmask.words.rules import rules_named
+from unmask.words.rules import PLANNED, rules_named
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.texts import Texts
 
@@ -22,6 +22,30 @@ if TYPE_CHECKING:
     from unmask.models import Model
 
 _WINDOWS, _ROWS = 6, 32  # texts of a first answer, which takes the built-in model about 20 seconds
+
+
+def usual(model: "Model", orders: list[str], rules: list[str], *, said: bool) -> tuple[list[str], list[str]]:
+    """What is measured of a model: orders and rules, or of one that remembers rules alone, planned ones.
+
+    Arguments:
+        model: The model.
+        orders: Names of orders.
+        rules: Names of rules.
+        said: Whether the orders were asked for.
+
+    Raises:
+        InputError: if orders of a model that remembers were asked for.
+    """
+    if not model.predictor.remembers:
+        return orders, rules
+    if said and orders:
+        raise check.InputError(
+            "orders",
+            "be left out",
+            detail="since this model remembers steps, and an order has no losses of its own",
+            remedy="Name planned schedules with {rules}, such as whole-comb/even:16.",
+        )
+    return [], rules or [PLANNED]
 
 
 @final
@@ -71,7 +95,8 @@ def begin(
         with check.renamed("rule", "rules"):
             return wanted_orders(orders, most), rules_named(rules, most)
 
-    first = _WINDOWS if texts.text is not None else _ROWS
+    # One pass for each schedule leaves time for more.
+    first = _WINDOWS if texts.text is not None and not model.predictor.remembers else _ROWS
     if not output.exists():
         taken = texts.collected(model, seed, first)
         return Begun(taken, *named(taken), blank(model.fingerprint, taken.sequences, seed), output)

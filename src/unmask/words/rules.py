@@ -8,6 +8,8 @@ confidence                             an order that looks at predictions: even 
 entropy-bound                          entropy bounds of 0.1, 0.5, 1 and 2 nats
 fast-dllm                              a rule that was published under a name
 all                                    a small set of all kinds
+planned                                schedules that look at nothing: whole combs with 4, 8, 16, … steps, left to right
+                                       one by one, and random order with 16 and 64 steps and one by one
 """
 
 import re
@@ -20,12 +22,13 @@ from unmask.schedule import Schedule
 from unmask.words.schedules import FREE_SIZES, fits, order_named, reactive_named
 
 STEPS = (4, 8, 16, 32)
+PLANNED = "planned"  # what is measured of a model that remembers, where nobody says
 _THRESHOLDS = ("threshold:0.5", "threshold:0.7", "threshold:0.9")
 _BOUNDS = ("0.1", "0.5", "1", "2")
 _REACTIVE = tuple(name for name, entry in ORDERS.items() if entry.alone and issubclass(entry.kind, order.ReactiveOrder))
 _EXAMPLES = ("confidence/threshold:0.9", "confidence/even:16", "blocks-32/confidence/threshold:0.9")
 # What the shell proposes, and a sentence about a wrong one.
-RULE_WORDS = ("all", *_REACTIVE, "entropy-bound", *RULES, *_EXAMPLES)
+RULE_WORDS = ("all", PLANNED, *_REACTIVE, "entropy-bound", *RULES, *_EXAMPLES)
 _ALL = (
     *(f"confidence/{each}" for each in ("even:8", "even:16", "even:32", *_THRESHOLDS)),
     "margin/even:16",
@@ -60,6 +63,10 @@ def _spelled_out(word: str, length: int) -> list[str]:
     """The words for a single schedule that a word stands for."""
     if word == "all":
         return [name for name in _ALL if _fits(name, length)]
+    if word == PLANNED:
+        combs = [f"whole-comb/even:{1 << power}" for power in range(2, length.bit_length()) if 1 << power < length]
+        random = [f"random/even:{steps}" for steps in (16, 64) if steps < length]
+        return [*combs, f"left-to-right/even:{length}", *random, f"random/even:{length}"]
     if word in RULES:
         word = f"{RULES[word].order}/{RULES[word].size}"
     elif word in _REACTIVE:

@@ -181,7 +181,7 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
 
 
 def _unmeasured(size_word: str, order_word: str, calibration: Calibration) -> check.InputError:
-    known = ", ".join(calibration.losses)
+    known = ", ".join(calibration.losses) or "none"
     return check.InputError(
         "", f"Size '{size_word}' needs the order '{order_word}' among those that were measured: {known}"
     )

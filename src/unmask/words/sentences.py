@@ -45,6 +45,16 @@ def counted(number_of: int, noun: str) -> str:
     return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
 
 
+def evaluated(number_of: float) -> str:
+    """So many evaluations, on average.
+
+    Example:
+        >>> evaluated(1), evaluated(16.0), evaluated(9.25)
+        ('1 evaluation', '16 evaluations', '9.25 evaluations')
+    """
+    return f"{number_of:.4g} {'evaluation' if number_of == 1 else 'evaluations'}"
+
+
 def per_evaluation(tokens: float) -> str:
     """Tokens per evaluation, which is what others call tokens per forward pass.
 
@@ -142,6 +152,12 @@ def _named(name: str, rules: Container[str]) -> str:
     return f"the rule {name}" if name in rules else order(name)
 
 
+def _reference(found: Advice, calibration: Calibration) -> str:
+    """The order that was best one by one, which may have been measured as a rule."""
+    rule = None if found.reference in calibration.losses else calibration.rules[found.reference].schedule
+    return order(found.reference if rule is None else order_and_size(found.reference, rule)[0])
+
+
 def _taken(found: Advice, length: int, equal: bool) -> str:
     """What to do."""
     if not found.measured:
@@ -150,6 +166,8 @@ def _taken(found: Advice, length: int, equal: bool) -> str:
     ranking, sizes = order_and_size(found.order, found.plan.schedule)
     looks = "" if found.plan.schedule.blind else " It looks at predictions, and was measured by replay."
     spent = f"{found.evaluations:.1f} evaluations on average"
+    if found.plan.schedule.blind and equal:
+        spent = evaluated(found.evaluations)
     return f"Take the rule {found.order}: {ranking} order, {sizes} sizes, {spent}.{looks}"
 
 
@@ -178,7 +196,7 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     price = (
         f"{what}: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
         f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best one-by-one likelihood among the "
-        f"measured orders, {best:.3f} in {order(found.reference)} with {one_each}."
+        f"measured orders, {best:.3f} in {_reference(found, calibration)} with {one_each}."
     )
     if target is not None and found.limit is not None:
         price += _kept(found, target)

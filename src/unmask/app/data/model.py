@@ -14,6 +14,7 @@ from unmask import models
 from unmask.calibration import Calibration
 from unmask.calibration.advice import Advice, advise
 from unmask.words.inputs import of_one_length, read_calibration
+from unmask.words.rules import order_and_size
 from unmask.words.sentences import advice as sentences
 
 
@@ -34,17 +35,34 @@ class Profile:
 
 
 @dataclass(frozen=True, eq=False)
+class Tried:
+    """What measured schedules of one order and kind of sizes cost, in bits per token.
+
+    Attributes:
+        name: The order and the kind of sizes.
+        evaluations: Evaluations of a text under each, ascending.
+        costs: Their costs.
+    """
+
+    name: str
+    evaluations: NDArray[np.float64]
+    costs: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Overview:
     """A calibration and its advice.
 
     Attributes:
         calibration: The calibration.
         losses: One for each order that was measured.
+        tried: What was measured schedule by schedule.
         advice: What to take. words: The same in sentences.
     """
 
     calibration: Calibration
     losses: tuple[Profile, ...]
+    tried: tuple[Tried, ...]
     advice: Advice
     words: tuple[str, ...]
 
@@ -69,6 +87,11 @@ class Overview:
                     {"order": each.name, "quantity": what, "index": place, "bits_per_token": value}
                     for place, value in zip(index.tolist(), values.tolist(), strict=True)
                 ]
+        for each in self.tried:
+            rows += [
+                {"order": each.name, "quantity": "measured", "index": spent, "bits_per_token": value}
+                for spent, value in zip(each.evaluations.tolist(), each.costs.tolist(), strict=True)
+            ]
         return rows
 
 
@@ -92,7 +115,7 @@ def _read(path: str, changed: int) -> Calibration:
     file = Path(path)
     # An uploaded file lies under a name that its owner has never seen.
     found = read_calibration(file, called=file.name)
-    if not found.losses:
+    if not found.losses and not found.rules:
         raise check.InputError("file", "hold something measured, and is empty")
     return found
 
@@ -109,7 +132,8 @@ def report(calibration: Calibration, target: float | None, steps: int | None) ->
     if target is None and steps is None:
         raise check.InputError("target", "be a number of bits per token, unless the steps are settled")
     advice = advise(calibration, target=target, steps=steps)
-    return Overview(calibration, _losses(calibration), advice, tuple(sentences(advice, calibration, target)))
+    words = tuple(sentences(advice, calibration, target))
+    return Overview(calibration, _losses(calibration), _tried(calibration), advice, words)
 
 
 @lru_cache(maxsize=8)
@@ -120,3 +144,14 @@ def _losses(calibration: Calibration) -> tuple[Profile, ...]:
         costs = calibration.costs(name) * bits / calibration.tokens
         result.append(Profile(name, losses.nodes[:-1], losses.profile * bits, costs))
     return tuple(result)
+
+
+@lru_cache(maxsize=8)
+def _tried(calibration: Calibration) -> tuple[Tried, ...]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for name, rule in calibration.rules.items():
+        ranking, sizes = order_and_size(name, rule.schedule)
+        cost = rule.cost / math.log(2) / calibration.tokens
+        found.setdefault(f"{ranking}/{sizes.partition(':')[0]}", []).append((rule.spent, cost))
+    pairs = ((name, np.array(sorted(each))) for name, each in found.items())
+    return tuple(Tried(name, each[:, 0], each[:, 1]) for name, each in pairs)
