@@ -1,4 +1,4 @@
-"""Put the tables of `docs/results.md` and `docs/integrations.md` where they belong, from the committed results.
+"""Put the tables of README, `docs/results.md` and `docs/integrations.md` where they belong, from the committed results.
 
     python experiments/tables.py
 
@@ -15,7 +15,8 @@ import common
 import evaluations
 import numpy as np
 
-PAGES = tuple(Path(__file__).parent.parent / "docs" / name for name in ("results.md", "integrations.md"))
+ROOT = Path(__file__).parent.parent
+PAGES = tuple(ROOT / name for name in ("README.md", "docs/results.md", "docs/integrations.md"))
 STEPS = (4, 8, 16, 32, 64, 128)
 BLIND = (
     ("random", "even"),
@@ -214,7 +215,70 @@ def halves() -> str:
     return markdown(["calibrated on the", "measured on the", "advised", "said", "measured", "random, even"], body)
 
 
+_FRONTIER = {
+    ("left-to-right", "left-to-right", "one by one"): "left to right, one by one",
+    ("causal", "comb", "even"): "**causal**, comb",
+    ("causal", "comb of 16 teeth", "verified"): "**causal**, comb of 16 teeth, verified",
+    ("causal", "random", "even"): "causal, random order (not trained for it)",
+    ("both ways", "comb", "even"): "both ways, comb",
+    ("both ways", "random", "even"): "both ways, random order",
+    ("both ways", "confidence", "threshold 0.9"): "both ways, threshold 0.9",
+    ("both ways", "entropy", "entropy-bound 1"): "both ways, entropy bound 1",
+    ("both ways", "left-to-right", "one by one"): "both ways, left to right one by one",
+}
+
+
+def frontier() -> str:
+    """Bits per character against steps and passes, causal, left to right and both ways."""
+    found = common.read("frontier.csv")
+    body = []
+    for key, label in _FRONTIER.items():
+        for row in (r for r in found if (r["model"], r["order"], r["size"]) == key):
+            steps = float(row["steps"])
+            if (key[0], steps) in {("both ways", 4.0), ("both ways", 128.0)}:
+                continue
+            spread = f" ± {float(row['over_error']):.3f}" if row["over_error"] else ""
+            over = "" if key[0] == "left-to-right" else f"{float(row['over']):+.3f}{spread}"
+            passes = float(row["passes"])
+            bits = f"{float(row['bits']):.3f} ± {float(row['error']):.3f}"
+            body.append([label, f"{steps:.4g}", f"{passes:.0f}" if passes >= 10 else f"{passes:.1f}", bits, over])
+    return markdown(["model and schedule", "steps", "passes", "bits per character", "over left to right"], body)
+
+
+def front() -> str:
+    """A few rows of the frontier, for the first page."""
+    wanted = [
+        ("left-to-right", "left-to-right", "256", "left to right, one by one"),
+        ("causal", "comb", "64", "causal in the schedule, comb"),
+        ("causal", "comb", "32", "causal in the schedule, comb"),
+        ("causal", "comb", "16", "causal in the schedule, comb"),
+        ("both ways", "comb", "64", "looking both ways, comb"),
+        ("both ways", "comb", "16", "looking both ways, comb"),
+        ("both ways", "random", "16", "looking both ways, random order"),
+    ]
+    found = {(r["model"], r["order"], r["steps"]): r for r in common.read("frontier.csv")}
+    body = []
+    for model, order, steps, label in wanted:
+        row = found[model, order, steps]
+        passes = float(row["passes"])
+        body.append([label, steps, f"{passes:.0f}" if passes >= 10 else f"{passes:.1f}", f"{float(row['bits']):.3f}"])
+    return markdown(["model and schedule", "steps", "passes over the text", "bits per character"], body)
+
+
+def tried() -> str:
+    """What was tried of shapes and orders, a few minutes each."""
+    rows = [r for r in common.read("causal-search.csv") if r["run"] in ("shape", "order")]
+    kinds = {"shape": "combs of 16, 32 and 64 steps", "order": "six orders of 16 steps"}
+    body = [
+        [kinds[r["run"]], r["shape"], r["schedule"], f"{float(r['bits']):.3f} ± {float(r['error']):.3f}"] for r in rows
+    ]
+    return markdown(["trained on", "network", "scored under", "bits per character"], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "front": front,
+    "frontier": frontier,
+    "tried": tried,
     "totals": totals,
     "excesses": excesses,
     "reactive": reactive,

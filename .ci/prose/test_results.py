@@ -154,6 +154,36 @@ def test_the_prose_quotes_the_results_too():
     assert f"bit-reversed order {float(made['bit reversal', '16']['over_comb']):.3f}" in page
 
 
+def test_the_frontier_says_what_was_measured():
+    """Words of README and of the page of results against the committed tables."""
+    found = {(r["model"], r["order"], r["size"], r["steps"]): r for r in rows("frontier.csv")}
+    page, readme = (
+        " ".join((FOLDER.parent / name).read_text(encoding="utf-8").split())
+        for name in ("docs/results.md", "README.md")
+    )
+    over = {steps: float(found["causal", "comb", "even", steps]["over"]) for steps in ("16", "32", "64")}
+    assert f"In 64 steps it costs {over['64']:.3f} bits more than left to right, in 32 {over['32']:.3f}, in 16" in page
+    assert f"in 16 {over['16']:.3f}, for the same arithmetic" in page
+    assert over["64"] < 0.06
+    assert over["32"] < 0.12
+    (check,) = rows("verified.csv")
+    taken, forecast = float(check["evaluations"]), float(check["forecast"])
+    assert taken <= 40
+    assert abs(forecast / taken - 1) < 0.1
+    assert f"for {taken:.1f} evaluations instead of 256. The forecast from other text was {forecast:.1f}" in page
+    assert f"for about {taken:.0f} evaluations" in readme
+    best = min(float(r["bits"]) for (model, *_), r in found.items() if model == "both ways")
+    assert float(found["causal", "comb", "even", "16"]["bits"]) < best
+    random = float(found["causal", "random", "even", "16"]["bits"])
+    assert random > float(found["causal", "comb", "even", "16"]["bits"]) + 0.5
+    seconds = {}
+    for row in rows("causal-log.csv"):
+        run = row["run"].split()[0]
+        seconds.setdefault(run, {})[row["run"]] = float(row["seconds"])
+    minutes = {run: sum(each.values()) / 60 for run, each in seconds.items()}
+    assert f"{minutes['left-to-right']:.1f} minutes of an H200 against {minutes['comb']:.1f} for the causal model" in page
+
+
 def test_sixteen_steps_of_a_comb_beat_one_by_one_in_random_order():
     found = costs()
     assert found["random", "one by one", "256"][0] <= 1.75

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.progress import Progress, TaskID
 
 from unmask import _check as check
 from unmask._memory import check_memory
@@ -24,7 +25,9 @@ from unmask.words.texts import check_column
 from unmask.words.workers import Workers, working
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
-    from unmask.sample import Trace
+    from torch import Tensor
+
+    from unmask.sample import Trace, Verified
 
 _BYTES = 64  # of a token in the record of a run, at the least
 _PARTS = (
@@ -72,6 +75,10 @@ _PARTS = (
 @options.column
 @click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
 @click.option(
+    "--verify", is_flag=True,
+    help="Take the tokens of a step for drafts and verify them one by one: the law of one token at a time.",
+)  # fmt: skip
+@click.option(
     "--output", type=options.FILE, metavar="FILE",
     help="Write the sequences to this file, as JSON lines (.jsonl) or Parquet (.parquet), and not to the screen.",
 )  # fmt: skip
@@ -93,6 +100,7 @@ def generate(
     data: Path | None,
     column: str | None,
     watch: bool,
+    verify: bool,
     output: Path | None,
     workers: Workers,
     seed: int,
@@ -106,6 +114,11 @@ def generate(
 
     A model that is causal in the schedule, such as 'causal', was trained for some schedules: their order, and the
     number of steps of most of its training, are its own. Under others it works and is worse, and a sentence says so.
+
+    With --verify the tokens of a step are drafts. One evaluation scores them one by one and drafts the next step; what
+    rejection sampling takes back is drawn again, which takes one more. The texts then have exactly the law of one token
+    at a time in the same order: with 'causal' and 16 steps for about 22 evaluations instead of 256. A model that looks
+    both ways does the same on copies of a text, one for each draft.
 
     A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
     counted, and a sequence takes no more evaluations once its answer is complete, which changes nothing in it.
@@ -123,6 +136,7 @@ def generate(
     Examples:
       unmask generate --steps 16 --watch
       unmask generate --model builtin --count 2 --seed 7 --order random --size cosine
+      unmask generate --steps 16 --verify
       unmask generate --prompt "the ______ of the ______ was a"
       unmask generate --prompt "in the beginning " --length 128 --steps 32
       unmask generate --model my-run --schedule schedule.json --json
@@ -135,15 +149,15 @@ def generate(
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given, -2 where it was not needed after the end), bits_per_token (what was
-    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation. A
-    row of --output: seed, text, sizes, revealed, bits_per_token, valid_tokens, evaluations of one sequence. With
+    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation,
+    with --verify rejected (drafts taken back, of each sequence). A row of --output: seed, text, sizes, revealed, bits_per_token, valid_tokens, evaluations of one sequence. With
     --data: model, schedule, seconds, count (of rows), continued (rows that were there when it began), valid_tokens,
     evaluations, tokens_per_evaluation, output; and without --output the rows. A row has row (from 0), line, seed,
     prompt, text (the whole, or the answer to a message), answer (what was filled after the prompt, or null), and the
     rest of the above.
     """
     if data is not None:
-        _check_alone({"prompt": prompt, "count": count, "watch": watch or None})
+        _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "verify": verify or None})
     check_column(data, column)
     count = check.integer("count", 4 if count is None else count, least=1)
     _check_draw(temperature, top_p)
@@ -152,11 +166,14 @@ def generate(
     if watch and workers.engine == "ray":
         remedy = "Leave out {watch}."
         raise check.InputError("", "With the {engine} ray there is nothing to watch", remedy=remedy)
+    if verify and (watch or workers.engine == "ray"):
+        other = "{watch}" if watch else "the {engine} ray"
+        raise check.InputError("", f"{{verify}} does not go with {other}", remedy="Leave out one of them.")
     chosen = None if schedule is None else read_schedule(schedule)
 
     from unmask.models.start import start_of
     from unmask.models.text import printable
-    from unmask.sample import Counts, Sampler, draw_for
+    from unmask.sample import Counts, Sampler, Verified, draw_for
 
     engine = workers.on(source.place)
     model = source.load()
@@ -194,6 +211,9 @@ def generate(
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=masked * count)
         seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
+        if verify:
+            seen = count
+            traces += _verified(Verified(model.predictor, chosen, sampler.draw), start, seeds, bar, task)
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
         stack.enter_context(working(engine))
@@ -206,8 +226,11 @@ def generate(
     seconds = time.perf_counter() - begin
     texts = [text for trace in traces for text in model.texts(trace, first)]
     parts = {part: _joined(traces, part) for part in _PARTS}
+    checks = [trace.verification for trace in traces if trace.verification is not None]
+    if checks:
+        parts["rejected"] = [int(each) for found in checks for each in found.rejected]
     if output is not None:
-        columns = ("seed", "text", *_PARTS)
+        columns = ("seed", "text", *parts)
         rows = zip(seeds, texts, *parts.values(), strict=True)
         write_rows([dict(zip(columns, values, strict=True)) for values in rows], output)
     counts = Counts.total([trace.counts for trace in traces])
@@ -224,10 +247,22 @@ def generate(
     mean = counts.evaluations / count
     spent = f"{mean:.4g} {'evaluation' if mean == 1 else 'evaluations'} each"
     ratio = per_evaluation(counts.tokens_per_evaluation)
-    note = f"{count} × {start.shape[1]} tokens, {spent}, {ratio}, {seconds:.1f} s"
+    stayed = [f"{1 - sum(parts['rejected']) / max(1, masked * count):.1%} of drafts accepted"] if checks else []
+    note = ", ".join([f"{count} × {start.shape[1]} tokens", spent, *stayed, ratio, f"{seconds:.1f} s"])
     safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
     between = [line for text in texts if output is None for line in ("", safe(text))][1:]
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
+
+
+def _verified(verified: "Verified", start: "Tensor", seeds: list[int], bar: Progress, task: TaskID) -> "list[Trace]":
+    """Texts that are verified, some at a time."""
+    traces = list["Trace"]()
+    for begin in range(0, len(seeds), SHARD):
+        part = seeds[begin : begin + SHARD]
+        with check.renamed("schedule", "order"):
+            traces.append(verified.run(start.expand(len(part), -1), rng=part))
+        bar.advance(task, int((traces[-1].revealed >= 0).sum()))
+    return traces
 
 
 def _check_alone(others: dict[str, object]) -> None:
