@@ -4,12 +4,12 @@
     python experiments/frontier.py                               the figure, from that file
 
 Bits per character on windows of the test split of text8 (see corpus.py). LEFT_TO_RIGHT is the autoregressive model of
-`experiments/causal.py`, which is not part of the repository. The rows of the bidirectional model are those of text8.csv,
-on the same windows. All models have about 6 million parameters and were trained on the same text.
+`experiments/causal.py`, which is not part of the repository. The rows of the bidirectional model are those of
+text8.csv, on the same windows. All models have about 6 million parameters and were trained on the same text.
 
 Arithmetic is counted in passes: multiplications over those of one pass of the network over the text. A network that is
-causal in the schedule takes every content through its layers once and every query through its readers once, which is one
-pass; one that looks both ways takes all positions through its layers at every step.
+causal in the schedule takes every content through its layers once and every query through its readers once, which is
+one pass; one that looks both ways takes all positions through its layers at every step.
 """
 
 import math
@@ -91,8 +91,9 @@ def measured(texts: torch.Tensor, left_to_right: Path):
     trace = Verified(causal, whole_comb(16)).run((WRITTEN, LENGTH), rng=1)
     taken = float(trace.verification.rejected.mean())
     config = models.load("causal").module.config
-    layers, readers = (config.layers * (4 * config.width + 3 * config.hidden)), (
-        config.readers * (2 * config.width + 3 * config.reader_hidden)
+    layers, readers = (
+        (config.layers * (4 * config.width + 3 * config.hidden)),
+        (config.readers * (2 * config.width + 3 * config.reader_hidden)),
     )
     # Each token is read twice; a rejection repeats half a tooth of contents, and their queries and those of the next.
     more = (LENGTH * readers + taken * (8 * layers + 24 * readers)) / (LENGTH * (layers + readers))
@@ -155,7 +156,9 @@ def figure():
     checked = next(each for each in rows if each["size"] == "verified")
     title = "Bits per character against what a text takes to write"
     with plot.sheet(2, (9.6, 4.9), paths, title=title, legend_columns=4) as axes:
-        for axis, column, name in zip(axes, ("steps", "passes"), ("sequential steps", "passes over the text"), strict=True):
+        for axis, column, name in zip(
+            axes, ("steps", "passes"), ("sequential steps", "passes over the text"), strict=True
+        ):
             axis.axhline(float(anchor["bits"]), color="#666666", lw=0.8, ls="--")
             axis.plot(float(anchor[column]), float(anchor["bits"]), "k*", ms=11, ls="", label="left to right")
             axis.plot(
@@ -163,7 +166,9 @@ def figure():
                 label="causal, comb, verified",
             )  # fmt: skip
             for (model, which, how_many), look in LINES.items():
-                some = [r for r in rows if (r["model"], r["order"]) == (model, which) and r["size"].startswith(how_many)]
+                some = [
+                    r for r in rows if (r["model"], r["order"]) == (model, which) and r["size"].startswith(how_many)
+                ]
                 points = sorted((float(r["steps"]), float(r[column]), float(r["bits"])) for r in some)
                 axis.plot([p[1] for p in points], [p[2] for p in points], ms=4.5, lw=1.4, **look)
             axis.set_xscale("log", base=2)

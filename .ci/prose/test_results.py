@@ -181,7 +181,9 @@ def test_the_frontier_says_what_was_measured():
         run = row["run"].split()[0]
         seconds.setdefault(run, {})[row["run"]] = float(row["seconds"])
     minutes = {run: sum(each.values()) / 60 for run, each in seconds.items()}
-    assert f"{minutes['left-to-right']:.1f} minutes of an H200 against {minutes['comb']:.1f} for the causal model" in page
+    assert (
+        f"{minutes['left-to-right']:.1f} minutes of an H200 against {minutes['comb']:.1f} for the causal model" in page
+    )
 
 
 def test_sixteen_steps_of_a_comb_beat_one_by_one_in_random_order():
