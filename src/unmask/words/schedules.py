@@ -147,8 +147,8 @@ def build(
         length: Number of tokens.
         calibration: For sizes that are made for a measured model.
     """
-    ranking = order_named(which) if isinstance(which, str) else which
-    order_word = which if isinstance(which, str) else order_title(which)
+    ranking = which if isinstance(which, order.BlindOrder | order.ReactiveOrder) else order_named(which)
+    order_word = which if isinstance(which, str) else order_title(ranking)
     check_size(size_word)
     if ":" in size_word:
         return NamedSchedule(order_word, size_word, None, Schedule(reactive_named(size_word), ranking))
