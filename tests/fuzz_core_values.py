@@ -295,6 +295,7 @@ MADE_HERE = {
     "sample.State",
     "sample.Step",
     "sample.Trace",
+    "sample.Verification",
     "sample.booleans",
     "evaluate.Comparison",
     "evaluate.Cost",

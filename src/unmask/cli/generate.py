@@ -149,12 +149,12 @@ def generate(
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, from 0; -1 where it was given, -2 where it was not needed after the end), bits_per_token (what was
-    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation,
-    with --verify rejected (drafts taken back, of each sequence). A row of --output: seed, text, sizes, revealed, bits_per_token, valid_tokens, evaluations of one sequence. With
-    --data: model, schedule, seconds, count (of rows), continued (rows that were there when it began), valid_tokens,
-    evaluations, tokens_per_evaluation, output; and without --output the rows. A row has row (from 0), line, seed,
-    prompt, text (the whole, or the answer to a message), answer (what was filled after the prompt, or null), and the
-    rest of the above.
+    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation, with
+    --verify rejected (drafts taken back, of each sequence). A row of --output: seed, text, sizes, revealed,
+    bits_per_token, valid_tokens, evaluations of one sequence. With --data: model, schedule, seconds, count (of rows),
+    continued (rows that were there when it began), valid_tokens, evaluations, tokens_per_evaluation, output; and
+    without --output the rows. A row has row (from 0), line, seed, prompt, text (the whole, or the answer to a message),
+    answer (what was filled after the prompt, or null), and the rest of the above.
     """
     if data is not None:
         _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "verify": verify or None})

@@ -8,14 +8,14 @@ batch came.
 Tables are written in place. A memory that is not the newest of its batch copies them before it goes on.
 
 On a CPU rows of a batch have the bits that they would have alone: sequences of one length are a table of their own,
-matrix products have at least `_COMPANY` rows, since below that their rounding depends on how many there are, and tables
+matrix products have at least `COMPANY` rows, since below that their rounding depends on how many there are, and tables
 of queries a multiple of it. That holds for widths that are multiples of 16, as usual ones are: other rows begin in the
 midst of a line of memory, and products round by where.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.models._attention import attend
+from unmask.models._cells import COMPANY, Cells, bias, joined, padded, rounded
 from unmask.models.causal import GIVEN, Causal, Near
 from unmask.predict import Memory, Places, Prediction, Remembering
 from unmask.sequences import own_lengths
 
 _UNKNOWN = 1 << 40  # the step of what is not known: after all others
-_COMPANY = 16
 _ALIGNED = 16
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
 
@@ -79,14 +79,14 @@ class Recalling(Remembering):
         for length in np.unique(lengths[wanted]).tolist():
             some = torch.as_tensor(np.flatnonzero(wanted & (lengths == length)))
             for few in torch.split(some, max(1, _TOKENS // length)):
-                company = few.repeat(-(-_COMPANY // (len(few) * length)))  # as many as round like any more
+                company = few.repeat(-(-COMPANY // (len(few) * length)))  # as many as round like any more
                 found = self.model.hidden(tokens[company, :length], step[company, :length])[: len(few)]
                 hidden.view(*tokens.shape, -1)[few, :length] = found
         return hidden[rows]
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits of hidden states."""
-        return self.model.head(_padded(hidden))[: len(hidden)]
+        return self.model.head(padded(hidden))[: len(hidden)]
 
     def _check_length(self, length: int) -> None:
         if length > self.model.config.length:
@@ -140,41 +140,6 @@ class Recall(Memory):
             return found[0][1], memory
         hidden = torch.cat([each for _, each in found])
         return torch.empty_like(hidden).index_copy(0, torch.cat([where for where, _ in found]), hidden), memory
-
-
-@final
-class _Cells(NamedTuple):
-    """Contents or queries of a part, and where each stands in a table `(sequences, breadth)` for attention.
-
-    Attributes:
-        token: Token ids of contents; unused for queries.
-        line: The sequence of each within its part.
-        slot: Its place in the text, the start at 0.
-        step: Its step.
-        cell: Its cell of the table.
-        breadth: The breadth of the table.
-        whole: True if the cells are all of the table, in order.
-    """
-
-    token: Tensor
-    line: Tensor
-    slot: Tensor
-    step: Tensor
-    cell: Tensor
-    breadth: int
-    whole: bool
-
-    def table(self, values: Tensor, lines: int) -> Tensor:
-        """Values of the cells in the table, shape `(lines, breadth, …)`, and zeros elsewhere."""
-        if self.whole:
-            return values.view(lines, self.breadth, *values.shape[1:])
-        blank = values.new_zeros((lines * self.breadth, *values.shape[1:]))
-        return blank.index_copy(0, self.cell, values).view(lines, self.breadth, *values.shape[1:])
-
-    def back(self, table: Tensor) -> Tensor:
-        """The cells of a table."""
-        flat = table.flatten(0, 1)
-        return flat if self.whole else flat[self.cell]
 
 
 @final
@@ -262,13 +227,13 @@ class _Part:
             contents = [self._start(), *first, *contents[1:]]
         asked = self._cells(tokens, wanted, _UNKNOWN - 1, one_by_one=False)
         arrived = part.arrived
-        settled = _joined(contents)
+        settled = joined(contents)
         if settled is not None:
             arrived = arrived.index_put((settled.line, settled.slot), settled.step)
-        now, everything = arrived, _joined([*contents, *drafts])
+        now, everything = arrived, joined([*contents, *drafts])
         for each in drafts:
             now = now.index_put((each.line, each.slot), each.step)
-        queries = _joined([*drafts, asked])
+        queries = joined([*drafts, asked])
         assert everything is not None
         assert queries is not None
         hidden = part._computed(everything, queries, now)
@@ -278,20 +243,20 @@ class _Part:
         where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
         return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
 
-    def _computed(self, contents: _Cells, queries: _Cells, arrived: Tensor) -> Tensor:
+    def _computed(self, contents: Cells, queries: Cells, arrived: Tensor) -> Tensor:
         """Hidden states of queries after new contents."""
         if contents.token.numel():
             self._extend(contents, arrived)
         return self._read(queries, arrived)
 
-    def _extend(self, cells: _Cells, arrived: Tensor) -> None:
+    def _extend(self, cells: Cells, arrived: Tensor) -> None:
         """Take contents through the layers, and keep what they leave."""
         model, tables, count = self.model, self.tables, self.count
         spot = cells.line * arrived.shape[1] + cells.slot
         size = len(spot)
-        token, slot = _padded(cells.token), _padded(cells.slot)
+        token, slot = padded(cells.token), padded(cells.slot)
         x = model.embed(token)
-        seen = cells.table(_bias(arrived[cells.line] <= cells.step[:, None], x), count)[:, None]
+        seen = cells.table(bias(arrived[cells.line] <= cells.step[:, None], x), count)[:, None]
         cos, sin = model.turns(slot, x)
 
         def kept(number: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -304,7 +269,7 @@ class _Part:
 
             def mix(query: Tensor, key: Tensor, value: Tensor, number: int = number) -> Tensor:
                 mixed = attend(cells.table(query[:size], count), *kept(number, key, value), seen)
-                return _padded(cells.back(mixed))
+                return padded(cells.back(mixed))
 
             x = layer(x, cos, sin, mix)
         contents = model.kept(x)
@@ -312,38 +277,38 @@ class _Part:
             kept(len(model.layers), *model.memorised(contents, cos, sin))
         tables.contents.view(-1, contents.shape[-1]).index_copy_(0, spot, contents[:size])
 
-    def _read(self, cells: _Cells, arrived: Tensor) -> Tensor:
+    def _read(self, cells: Cells, arrived: Tensor) -> Tensor:
         """Hidden states of queries."""
         model, tables, count, size = self.model, self.tables, self.count, len(cells.slot)
         known = arrived[cells.line]
         near = model.neighbours(known, cells.slot, cells.step)
-        contents = [_padded(tables.contents[cells.line, each.spot]) for each in near]
-        x = model.asked(contents, [Near(_padded(each.spot), _padded(each.distance)) for each in near])
+        contents = [padded(tables.contents[cells.line, each.spot]) for each in near]
+        x = model.asked(contents, [Near(padded(each.spot), padded(each.distance)) for each in near])
         if model.config.readers:
-            seen = cells.table(_bias(known < cells.step[:, None], x), count)[:, None]
+            seen = cells.table(bias(known < cells.step[:, None], x), count)[:, None]
             keys, values = tables.pairs[-1, 0], tables.pairs[-1, 1]
-            cos, sin = model.turns(_padded(cells.slot), x)
+            cos, sin = model.turns(padded(cells.slot), x)
 
             def mix(query: Tensor) -> Tensor:
-                return _padded(cells.back(attend(cells.table(query[:size], count), keys, values, seen)))
+                return padded(cells.back(attend(cells.table(query[:size], count), keys, values, seen)))
 
             for reader in model.readers:
                 x = reader(x, cos, sin, mix)
         return model.norm(x)[:size]
 
-    def _start(self) -> _Cells:
+    def _start(self) -> Cells:
         line = torch.arange(self.count, device=self.arrived.device)
         zero = torch.zeros_like(line)
-        return _Cells(zero + self.model.config.vocab, line, zero, zero + GIVEN, line, 1, True)
+        return Cells(zero + self.model.config.vocab, line, zero, zero + GIVEN, line, 1, True)
 
-    def _cells(self, tokens: Tensor, places: Places, step: int, *, one_by_one: bool) -> _Cells:
+    def _cells(self, tokens: Tensor, places: Places, step: int, *, one_by_one: bool) -> Cells:
         rows, _ = self._own(places)
         line, slot = self._spots(rows)
         device = rows.device
         counts = places.counts
         if self.lines is not None:  # on a CPU alone
             counts = counts[self.lines.numpy()[places.sequences] >= 0]
-        breadth = _rounded(int(counts.max(initial=0)), rows)
+        breadth = rounded(int(counts.max(initial=0)), rows)
         even = counts.size == self.count and bool((counts == breadth).all())
         order = torch.arange(len(rows), device=device)
         if even and not one_by_one:
@@ -352,7 +317,7 @@ class _Part:
             own = torch.zeros(self.count, dtype=torch.int64, device=device).index_add(0, line, torch.ones_like(line))
             number = order - (own.cumsum(0) - own)[line]
         when = step + number if one_by_one else torch.full_like(line, step)
-        return _Cells(tokens[rows], line, slot, when, line * breadth + number, breadth, even)
+        return Cells(tokens[rows], line, slot, when, line * breadth + number, breadth, even)
 
     def _own(self, places: Places) -> tuple[Tensor, Tensor]:
         """The places that are in this part, and their numbers among all."""
@@ -370,38 +335,3 @@ class _Part:
 def _offsets(places: Sequence[Places]) -> list[tuple[Places, int]]:
     ends = np.cumsum([0, *(len(each) for each in places)]).tolist()
     return list(zip(places, ends, strict=False))
-
-
-def _joined(parts: Sequence[_Cells]) -> _Cells | None:
-    """Cells of several kinds in one table, side by side."""
-    parts = [part for part in parts if part.slot.numel() or len(parts) == 1]
-    if len(parts) <= 1:
-        return parts[0] if parts else None
-    breadth = _rounded(sum(part.breadth for part in parts), parts[0].line)
-    before, cells = 0, list[Tensor]()
-    for part in parts:
-        cells.append(part.line * breadth + before + part.cell - part.line * part.breadth)
-        before += part.breadth
-    token, line, slot, step = (torch.cat(each) for each in list(zip(*parts, strict=True))[:4])
-    return _Cells(token, line, slot, step, torch.cat(cells), breadth, False)
-
-
-def _rounded(breadth: int, near: Tensor) -> int:
-    """The breadth of a table: attention rounds alike in all those that hold whole companies of rows."""
-    return breadth if near.is_cuda else -(-breadth // _COMPANY) * _COMPANY
-
-
-def _bias(seen: Tensor, x: Tensor) -> Tensor:
-    """What attention adds where something is not seen: made once, since torch would make it anew in every layer."""
-    return torch.zeros_like(seen, dtype=x.dtype).masked_fill_(~seen, -torch.inf)
-
-
-def _padded(values: Tensor) -> Tensor:
-    """At least so many rows that matrix products round as they do with any more; on a GPU nobody promises that."""
-    missing = 0 if values.is_cuda else _COMPANY - len(values)
-    return torch.cat([values, values.new_zeros((missing, *values.shape[1:]))]) if missing > 0 else values
-
-
-def _bias(seen: Tensor, like: Tensor) -> Tensor:
-    """What attention adds where something is not seen: once, not again in every layer."""
-    return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, -torch.inf)

@@ -19,7 +19,7 @@ A network in training mode is sampled and measured in evaluation mode, and then 
 """
 
 from unmask.predict.base import MaskPredictor, Prediction
-from unmask.predict.memory import Memory, Places, Remembering, told
+from unmask.predict.memory import Memory, Places, Remembering
 from unmask.predict.networks import device_of, evaluating, networks_of, predicting
 from unmask.predict.sources import ExactPredictor, Headed, Logits
 from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
@@ -45,5 +45,4 @@ __all__ = [
     "evaluating",
     "networks_of",
     "predicting",
-    "told",
 ]

@@ -50,11 +50,11 @@ class Altering(Wrapper):
     """A predictor that says what another one says, altered: it remembers what that one remembers."""
 
     @abstractmethod
-    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
         """What becomes of a prediction for which so many sequences were evaluated."""
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        return self.altered(self.predictor(tokens, masked, rows), tokens.shape[0])
+        return self._altered(self.predictor(tokens, masked, rows), tokens.shape[0])
 
     @property
     def remembers(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
@@ -75,7 +75,7 @@ class _Altered(Memory):
 
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:
         prediction, memory = self.memory.read(tokens, places)
-        return self.wrapper.altered(prediction, places.sequences.size), _Altered(self.wrapper, memory)
+        return self.wrapper._altered(prediction, places.sequences.size), _Altered(self.wrapper, memory)
 
     def revealed(self, places: Places) -> Memory:
         return _Altered(self.wrapper, self.memory.revealed(places))
@@ -84,7 +84,7 @@ class _Altered(Memory):
         first, then, memory = self.memory.scan(tokens, drafted, after)
         sequences = np.union1d(drafted.sequences, after.sequences).size
         # One evaluation has told both.
-        return self.wrapper.altered(first, sequences), self.wrapper.altered(then, 0), _Altered(self.wrapper, memory)
+        return self.wrapper._altered(first, sequences), self.wrapper._altered(then, 0), _Altered(self.wrapper, memory)
 
     def accepted(self, places: Places) -> Memory:
         return _Altered(self.wrapper, self.memory.accepted(places))
@@ -108,7 +108,7 @@ class Suppressed(Altering):
         for token in check.listed("tokens", self.tokens, "be a list of token ids"):
             check.integer("tokens", token, least=0, most=self.vocab - 1)
 
-    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
         return without(prediction, self.tokens)
 
 
@@ -131,7 +131,7 @@ class Tempered(Altering):
         super().__post_init__()
         check.real("temperature", self.temperature, above=0.0)
 
-    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
         head = prediction.head
         return Prediction(prediction.parts, lambda *parts: precise(head(*parts)) / self.temperature, prediction.vocab)
 
@@ -283,7 +283,7 @@ class Counted(Altering):
         called(tokens, masked, rows)
         return super().__call__(tokens, masked, rows)
 
-    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
         self.calls += sequences > 0
         self.sequences += sequences
         self.rows += len(prediction)
@@ -307,6 +307,6 @@ class Watched(Altering):
         super().__post_init__()
         check.function("report", self.report)
 
-    def altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
         self.report(sequences)
         return prediction

@@ -68,6 +68,7 @@ class Categorical(Draw):
         return invert(_tempered(log_probabilities, self.temperature), uniform)
 
     def law(self, log_probabilities: Tensor) -> Tensor:
+        _table(log_probabilities)
         return torch.log_softmax(_tempered(log_probabilities, self.temperature), dim=-1)
 
 
@@ -95,6 +96,7 @@ class TopK(Draw):
         return where.gather(1, chosen[:, None])[:, 0]
 
     def law(self, log_probabilities: Tensor) -> Tensor:
+        _table(log_probabilities)
         best, where = log_probabilities.topk(min(self.count, log_probabilities.shape[-1]), dim=-1)
         found = torch.log_softmax(_tempered(best, self.temperature), dim=-1)
         return torch.full_like(log_probabilities, -torch.inf).scatter(1, where, found)
@@ -129,6 +131,7 @@ class TopP(Draw):
         return where.gather(1, chosen[:, None])[:, 0]
 
     def law(self, log_probabilities: Tensor) -> Tensor:
+        _table(log_probabilities)
         ordered, where = _tempered(log_probabilities, self.temperature).sort(dim=-1, descending=True, stable=True)
         weight = torch.softmax(ordered, dim=-1)
         cut = ordered.masked_fill((weight.cumsum(dim=-1) - weight >= self.mass) & (self.mass < 1), -torch.inf)
@@ -147,6 +150,7 @@ class Greedy(Draw):
         return log_probabilities.argmax(dim=-1)
 
     def law(self, log_probabilities: Tensor) -> Tensor:
+        _table(log_probabilities)
         best = log_probabilities.argmax(dim=-1, keepdim=True)
         return torch.full_like(log_probabilities, -torch.inf).scatter(1, best, 0.0)
 
@@ -219,11 +223,16 @@ def impossible() -> check.InputError:
     return check.InputError("", "The predictor gave logits that are not numbers, or excluded every token of a position")
 
 
-def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) -> None:
+def _table(log_probabilities: Tensor) -> Tensor:
     given = check.instance("log_probabilities", log_probabilities, Tensor, "be a tensor")
     if given.ndim != 2 or given.shape[1] == 0 or not given.is_floating_point():
         found = f"{given.dtype} of shape {tuple(given.shape)}"
         raise check.InputError("log_probabilities", "hold real numbers of shape (rows, vocab)", found=found)
+    return given
+
+
+def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) -> None:
+    given = _table(log_probabilities)
     check.instance("uniform", uniform, Tensor, "be a tensor")
     if uniform.shape != given.shape[:1] or not uniform.is_floating_point():
         found = f"{uniform.dtype} of shape {tuple(uniform.shape)}"

@@ -24,7 +24,8 @@ import numpy as np
 from unmask import _check as check
 from unmask._torch import Tensor, outside, plain, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
-from unmask.predict import MaskPredictor, Places, evaluating, predicting, told
+from unmask.predict import MaskPredictor, Places, evaluating, predicting
+from unmask.predict.memory import told
 from unmask.sample.draw import Categorical, Draw, Replay, impossible
 from unmask.sample.plan import plan_for
 from unmask.sample.seeds import Seeds, seeds_of, sources_of
