@@ -101,7 +101,7 @@ def measured(texts: torch.Tensor, left_to_right: Path):
     spread = trace.evaluations.std(ddof=1) / WRITTEN**0.5
     print(
         f"verified: {trace.evaluations.mean():.2f} ± {spread:.2f} evaluations, forecast {forecast.mean:.2f} ± "
-        f"{forecast.standard_error:.2f} from validation text; {trace.verification.acceptance:.1%} accepted"
+        f"{forecast.standard_error:.2f} from 64 windows; {trace.verification.acceptance:.1%} accepted"
     )
     common.write(
         common.RESULTS / "verified.csv",

@@ -180,6 +180,9 @@ def test_the_frontier_says_what_was_measured():
     for row in rows("causal-log.csv"):
         run = row["run"].split()[0]
         seconds.setdefault(run, {})[row["run"]] = float(row["seconds"])
+    learned = [float(r["loss"]) / np.log(2) for r in rows("causal-log.csv") if r["run"] == "left-to-right"][-1]
+    anchor = float(found["left-to-right", "left-to-right", "one by one", "256"]["bits"])
+    assert f"({learned:.2f} bits at the end of its training against {anchor:.2f})" in page
     minutes = {run: sum(each.values()) / 60 for run, each in seconds.items()}
     assert (
         f"{minutes['left-to-right']:.1f} minutes of an H200 against {minutes['comb']:.1f} for the causal model" in page

@@ -117,7 +117,7 @@ def generate(
 
     With --verify the tokens of a step are drafts. One evaluation scores them one by one and drafts the next step; what
     rejection sampling takes back is drawn again, which takes one more. The texts then have exactly the law of one token
-    at a time in the same order: with 'causal' and 16 steps for about 22 evaluations instead of 256. A model that looks
+    at a time in the same order: with 'causal' and 16 steps for about 23 evaluations instead of 256. A model that looks
     both ways does the same on copies of a text, one for each draft.
 
     A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
