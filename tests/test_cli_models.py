@@ -884,3 +884,17 @@ def test_work_in_a_log_says_how_far_it_is(monkeypatch, capsys):
 def test_a_figure_of_no_known_kind_is_refused_before_any_work(place):
     line = "evaluate", *source(place), "--order random --size even --steps 2", "--figure", place / "e.txt"
     assert complaint(*line) == "--figure must end in .png, .svg or .pdf, not 'e.txt'."
+
+
+def test_verified_texts_say_what_was_taken_back():
+    """Fewer evaluations than tokens, the same text for the same seed, and one sentence for what does not go with it."""
+    found = answer("generate --verify --steps 16 --count 2 --seed 3")
+    assert all(17 <= each <= 60 for each in found["evaluations"])
+    pairs = zip(found["evaluations"], found["rejected"], strict=True)
+    assert all(spent - 17 in (lost, lost - 1) for spent, lost in pairs)
+    again = answer("generate --verify --steps 16 --count 1 --seed 4")
+    assert again["texts"][0] == found["texts"][1]
+    said = complaint("generate --verify --watch")
+    assert said == "--verify does not go with --watch. Leave out one of them."
+    said = complaint("generate --verify --order confidence --size even")
+    assert "must not look at predictions" in said
