@@ -194,10 +194,13 @@ def generate(
         chosen = build(which, size, wanted, masked).schedule
     elif schedule is not None:
         check_fits(chosen, schedule, [masked])
+    draw = draw_for(temperature, top_p=top_p)
+    with check.renamed("schedule", "order" if schedule is None else "schedule"):
+        verified = Verified(model.predictor, chosen, draw) if verify else None
     said(unfamiliar(model, chosen))
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
-    sampler = Sampler(model.predictor, chosen, draw_for(temperature, top_p=top_p), model.stop)
+    sampler = Sampler(model.predictor, chosen, draw, model.stop)
     traces: list[Trace] = []
     with check.blamed("model", "be usable", source.name, parts=False), ExitStack() as stack:
         screen = terminal()
@@ -211,9 +214,9 @@ def generate(
         bar.disable = bar.disable or look is not None
         task = stack.enter_context(bar).add_task("Generating", total=masked * count)
         seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
-        if verify:
+        if verified is not None:
             seen = count
-            traces += _verified(Verified(model.predictor, chosen, sampler.draw), start, seeds, bar, task)
+            traces += _verified(verified, start, seeds, bar, task)
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
         stack.enter_context(working(engine))
@@ -259,8 +262,7 @@ def _verified(verified: "Verified", start: "Tensor", seeds: list[int], bar: Prog
     traces = list["Trace"]()
     for begin in range(0, len(seeds), SHARD):
         part = seeds[begin : begin + SHARD]
-        with check.renamed("schedule", "order"):
-            traces.append(verified.run(start.expand(len(part), -1), rng=part))
+        traces.append(verified.run(start.expand(len(part), -1), rng=part))
         bar.advance(task, int((traces[-1].revealed >= 0).sum()))
     return traces
 
