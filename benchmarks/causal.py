@@ -33,7 +33,7 @@ TINY = {"vocab": 50, "width": 32, "layers": 2, "heads": 2, "batch": 2, "length":
 
 
 def causal_shape(case: dict) -> CausalConfig:
-    """As many parameters as the other network, of which a layer has 12 width²: five eighths of the depth are layers."""
+    """About as many parameters as the other network, whose layers have 12 width² each."""
     readers = max(1, case["layers"] * 3 // 8)
     width = case["width"]
     hidden = width * 11 // 4 // 16 * 16
@@ -52,49 +52,61 @@ def once(function, repeat: int, device: str) -> tuple[float, float]:
     return time.perf_counter() - start, 0.0
 
 
-@torch.no_grad()
-def measure(case: dict, device: str) -> dict:
-    batch, length, steps = case["batch"], case["length"], case["steps"]
-    schedule = Schedule(size.Even(steps), order.Comb(shift=0))
-    torch.manual_seed(0)
+def measured(function, device: str) -> dict:
+    seconds, memory = once(function, 3, device)
+    return {"seconds": seconds, "gib": memory}
+
+
+def both_ways(case: dict, schedule: Schedule, tokens: torch.Tensor, device: str) -> tuple[dict, int]:
+    """The bare pass and the blind sampler of a network that looks both ways, and its parameters."""
     with torch.device(device):
-        body = Body(case["vocab"], case["width"], case["layers"], case["heads"], length).bfloat16()
+        body = Body(case["vocab"], case["width"], case["layers"], case["heads"], case["length"]).bfloat16()
         head = nn.Linear(case["width"], case["vocab"], bias=False).bfloat16()
     head.weight = nn.Parameter(body.embed.weight[: case["vocab"]])
-    tokens = torch.randint(case["vocab"], (batch, length), device=device)
-    rows = {}
+    sampler = Sampler(Headed(body, head, case["vocab"], case["vocab"]), schedule)
+    rows = {
+        "forward": measured(lambda: body(tokens), device),
+        "blind": measured(
+            lambda: sampler.run(tuple(tokens.shape), rng=list(range(len(tokens))), device=device), device
+        ),
+    }
+    return rows, sum(p.numel() for p in body.parameters())
 
-    def add(name, function, repeat=3):
-        seconds, memory = once(function, repeat, device)
-        rows[name] = {"seconds": seconds, "gib": memory}
 
-    add("forward", lambda: body(tokens))
-    both = Sampler(Headed(body, head, case["vocab"], case["vocab"]), schedule)
-    add("blind", lambda: both.run((batch, length), rng=list(range(batch)), device=device))
-    parameters = {"both ways": sum(p.numel() for p in body.parameters())}
-    del body, head, both
-    if device == "cuda":
-        torch.cuda.empty_cache()
-    shape = causal_shape(case)
+def causal(case: dict, schedule: Schedule, tokens: torch.Tensor, device: str) -> tuple[dict, int]:
+    """A whole generation and one pass of scoring of a causal network, and its parameters."""
     with torch.device(device):
-        network = shape.network().bfloat16().eval()
+        network = causal_shape(case).network().bfloat16().eval()
     network.head.weight = nn.Parameter(network.embed.weight[: case["vocab"]])
-    parameters["causal"] = sum(p.numel() for p in network.parameters()) - network.head.weight.numel()
     predictor = network.predictor()
     sampler = Sampler(predictor, schedule)
-    add("causal", lambda: sampler.run((batch, length), rng=list(range(batch)), device=device))
-    step = torch.arange(length, device=device) % steps
-    chosen = torch.arange(0, batch * length, max(1, length // 16), device=device)
-    add("once", lambda: predictor.stepped(tokens, step.expand(batch, -1), chosen).logits())
+    step = (torch.arange(case["length"], device=device) % case["steps"]).expand(tokens.shape)
+    some = torch.arange(0, tokens.numel(), max(1, case["length"] // 16), device=device)
+    rows = {
+        "causal": measured(
+            lambda: sampler.run(tuple(tokens.shape), rng=list(range(len(tokens))), device=device), device
+        ),
+        "once": measured(lambda: predictor.stepped(tokens, step, some).logits(), device),
+    }
+    return rows, sum(p.numel() for p in network.parameters()) - network.head.weight.numel()
+
+
+@torch.no_grad()
+def measure(case: dict, device: str) -> dict:
+    schedule = Schedule(size.Even(case["steps"]), order.Comb(shift=0))
+    torch.manual_seed(0)
+    tokens = torch.randint(case["vocab"], (case["batch"], case["length"]), device=device)
+    rows, parameters = {}, {}
+    for name, function in (("both ways", both_ways), ("causal", causal)):
+        found, parameters[name] = function(case, schedule, tokens, device)
+        rows |= found
+        if device == "cuda":
+            torch.cuda.empty_cache()
     for row in rows.values():
         row["passes"] = row["seconds"] / rows["forward"]["seconds"]
         row["memory_over_blind"] = row["gib"] / rows["blind"]["gib"] if rows["blind"]["gib"] else None
-    return {
-        **case,
-        "parameters": parameters,
-        "rows": rows,
-        "faster": rows["blind"]["seconds"] / rows["causal"]["seconds"],
-    }
+    faster = rows["blind"]["seconds"] / rows["causal"]["seconds"]
+    return {**case, "parameters": parameters, "rows": rows, "faster": faster}
 
 
 def main():
