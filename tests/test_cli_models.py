@@ -898,3 +898,15 @@ def test_verified_texts_say_what_was_taken_back():
     assert said == "--verify does not go with --watch. Leave out one of them."
     said = complaint("generate --verify --order confidence --size even")
     assert "must not look at predictions" in said
+
+
+def test_evaluate_forecasts_what_verification_takes(tmp_path):
+    """One by one it is what it is: as many evaluations as tokens; a rule that looks at predictions has no forecast."""
+    text = tmp_path / "text.txt"
+    text.write_text("the sea was calm and the night was long " * 20)
+    found = answer("evaluate --model causal --no-reference --length 64 --texts 2 --verify --text", text,
+                   "--order whole-comb,confidence --size even --steps 8,64")  # fmt: skip
+    rows = {(row["order"], row["steps"]): row for row in found["rows"]}
+    assert rows["whole-comb", 64]["verified"] == pytest.approx(64)
+    assert 9 <= rows["whole-comb", 8]["verified"] < 40
+    assert rows["confidence", 8]["verified"] is None

@@ -16,6 +16,7 @@ from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, Row, dim, grid, title, words
 from unmask.engine import Engine
 from unmask.names import RULES
+from unmask.schedule import Schedule
 from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_place, check_rows, write_rows
@@ -52,6 +53,9 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 @click.option("--calibration", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
 @click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
 @click.option(
+    "--verify", is_flag=True, help="Also forecast how many evaluations verified sampling takes (generate --verify)."
+)
+@click.option(
     "--output", type=options.FILE, metavar="FILE",
     help="Also write the rows to this file: .csv, .jsonl or .parquet.",
 )  # fmt: skip
@@ -69,6 +73,7 @@ def evaluate(
     length: int | None,
     calibration: Path | None,
     no_reference: bool,
+    verify: bool,
     output: Path | None,
     figure: Path | None,
     workers: Workers,
@@ -85,6 +90,9 @@ def evaluate(
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, which gives
     the same, wherever the schedule does not look at predictions. Its reference is one random order for each sequence.
 
+    With --verify each schedule that does not look at predictions also has a forecast of the evaluations that `unmask
+    generate --verify` takes for texts like these, whose law is then that of one token at a time.
+
     Of rows of --data only what is to be filled is scored: the answer to a prompt, or a text but for what is given of
     it. Bits per token are those of all rows over the tokens scored in them. A schedule with more steps than a row has
     tokens to fill takes one step for each. With --output a command that was killed goes on where it was when it is
@@ -98,6 +106,7 @@ def evaluate(
       unmask evaluate --text held-out.txt --order confidence --size threshold:0.9,threshold:0.5
       unmask evaluate --text held-out.txt --rule maskgit,mdlm,fast-dllm,eb-sampler --steps 16
       unmask evaluate --text held-out.txt --order comb --size even,optimal --steps 16 --calibration c.json
+      unmask evaluate --model causal --text held-out.txt --order whole-comb --size even --steps 16 --verify
       unmask evaluate --model my-run --text held-out.txt --schedule schedule.json --json
       unmask evaluate --model my-run --data other.jsonl --schedule schedule.json
       unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
@@ -111,7 +120,8 @@ def evaluate(
     tell) and predicted_error (about), all in bits per token; evaluations (of a sequence that is written, on average),
     passes (of one that was scored: 1 in one pass, as many as evaluations by replay), tokens_per_evaluation (valid
     tokens, those scored before the end of their text where it has one, over evaluations, both summed over all
-    sequences).
+    sequences); with --verify also verified (forecast evaluations of a sequence that is verified, null for a schedule
+    that looks at predictions) and verified_error (its standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)
@@ -140,6 +150,9 @@ def evaluate(
             found = _measure(model, schedules, taken.sequences, seed, not no_reference, engine, kept)
         tokens = float(found.tokens.mean())
         rows = [_row(named, cost, known) for named, cost in zip(schedules, found.costs, strict=True)]
+        if verify:
+            for named, row in zip(schedules, rows, strict=True):
+                row |= _verified(model, named.schedule, taken.sequences, seed, engine)
         if output is not None and kept is not None:
             write_rows(rows, output)
             kept.remove()
@@ -249,6 +262,18 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None) ->
     }
 
 
+def _verified(
+    model: "Model", schedule: Schedule, tokens: "Sequences", seed: int, engine: Engine
+) -> dict[str, float | None]:
+    """How many evaluations verified sampling takes; nothing of a schedule that looks at predictions."""
+    if not schedule.blind:
+        return {"verified": None, "verified_error": None}
+    from unmask.evaluate.drafts import verified_evaluations
+
+    expected = verified_evaluations(model.predictor, schedule, tokens, rng=seed, engine=engine).expected
+    return {"verified": expected.mean, "verified_error": expected.standard_error}
+
+
 def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
     rows, base = record["rows"], record["reference"]
     least = min(row["bits_per_token"] for row in rows)
@@ -270,12 +295,14 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         else Column("excess", lambda row: pair(row, "excess", "excess_error"))
     )
     both = predicted or base is not None
-    short = not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES
+    checked = any(row.get("verified") is not None for row in rows)
+    short = not checked and (not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES)
     columns = (
         words("order"),
         words("size"),
         Column("steps", lambda row: str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"),
         *([Column("tokens", lambda row: f"{row['tokens_per_evaluation']:.2f}")] if short else []),
+        *([Column("verified", lambda row: f"{row['verified']:.1f}" if row["verified"] else "")] if checked else []),
         Column("bits", cost),
         Column("over best", over),
         *([last] if both else []),
@@ -293,6 +320,7 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         dim(_spent(rows)),
         dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}all costs in bits per token;"),
         dim(f"{meaning};") if both else None,
+        dim("verified: evaluations for the law of one token at a time (generate --verify);") if checked else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),
     ]
