@@ -12,6 +12,7 @@ from pairs import PAIRS, label  # noqa: E402
 from reference import chi_square  # noqa: E402
 from unmask import order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
+from unmask.evaluate import verified_evaluations  # noqa: E402
 from unmask.models import weights  # noqa: E402
 from unmask.models.causal import GIVEN, CausalConfig  # noqa: E402
 from unmask.models.transformer import Config  # noqa: E402
@@ -315,3 +316,53 @@ def test_a_memory_is_a_value_that_can_be_gone_on_from_twice():
         one, two = plain.step(one)[0], greedy.step(two)[0]
     assert torch.equal(one.trace().log_probability, first.log_probability)
     assert torch.equal(two.trace().log_probability, other.log_probability)
+
+
+def test_sequences_of_any_lengths_are_verified_together():
+    """Those of one length may be done while others go on: each has what it would have alone."""
+    predictor = network().predictor()
+    tokens = torch.full((3, 12), predictor.mask)
+    tokens[1, 6:] = tokens[2, 3:] = predictor.pad
+    masked = tokens == predictor.mask
+    schedule = Schedule(size.Even(3), order.Comb(shift=0))
+    for seed in range(12):
+        whole = Verified(predictor, schedule).run(tokens, masked, rng=[seed, seed + 1, seed + 2])
+        for row, length in enumerate((12, 6, 3)):
+            alone = Verified(predictor, schedule).run((1, length), rng=[seed + row])
+            assert torch.equal(alone.tokens[0], whole.tokens[row, :length])
+            assert alone.evaluations[0] == whole.evaluations[row]
+    found = verified_evaluations(predictor, schedule, torch.where(masked, 0, tokens), rng=0, masked=masked)
+    assert (found.evaluations >= 3).all()
+
+
+def test_where_nothing_is_to_be_filled_nothing_is_evaluated():
+    predictor = network().predictor()
+    tokens = torch.zeros((2, 12), dtype=torch.int64)
+    nothing = torch.zeros_like(tokens, dtype=torch.bool)
+    schedule = Schedule(size.Even(3), order.Random())
+    assert Verified(predictor, schedule).run(tokens, nothing, rng=0).calls == 0
+    assert verified_evaluations(predictor, schedule, tokens, rng=0, masked=nothing).evaluations.tolist() == [0, 0]
+    assert len(predictor(tokens[:0], nothing[:0])) == 0
+    assert Sampler(predictor, schedule).run((0, 12), rng=0).tokens.shape == (0, 12)
+
+
+def test_a_memory_can_be_read_again():
+    predictor = network().predictor()
+    tokens = torch.zeros((2, 12), dtype=torch.int64)
+    memory = predictor.begin(tokens, torch.ones_like(tokens, dtype=torch.bool))
+    every = Places.of(torch.arange(24), 12)
+    first, memory = memory.read(tokens, every)
+    again, _ = memory.read(tokens, every)
+    assert torch.equal(first.logits(), again.logits())
+
+
+def test_drafts_are_accepted_once():
+    """Another continuation of the same scan may have written over them, so that it is refused."""
+    predictor = network().predictor()
+    tokens = torch.zeros((1, 12), dtype=torch.int64)
+    memory = predictor.begin(tokens, torch.ones_like(tokens, dtype=torch.bool))
+    places = Places.of(torch.tensor([0, 4]), 12)
+    _, _, scanned = memory.scan(tokens, places, Places.of(torch.tensor([7]), 12))
+    scanned.accepted(places)
+    with pytest.raises(InputError, match="Drafts can be accepted once"):
+        scanned.accepted(places)

@@ -896,8 +896,9 @@ def test_verified_texts_say_what_was_taken_back():
     assert again["texts"][0] == found["texts"][1]
     said = complaint("generate --verify --watch")
     assert said == "--verify does not go with --watch. Leave out one of them."
-    said = complaint("generate --verify --order confidence --size even")
-    assert "must not look at predictions" in said
+    looking = {"order": "--order confidence --size even", "size": "--size threshold:0.9", "rule": "--rule fast-dllm"}
+    for blamed, words in looking.items():
+        assert complaint(f"generate --verify {words}").startswith(f"--{blamed} must not look at predictions")
 
 
 def test_evaluate_forecasts_what_verification_takes(tmp_path):

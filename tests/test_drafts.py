@@ -94,3 +94,14 @@ def test_texts_of_any_lengths_and_prompts_are_forecast_as_they_would_be_alone():
         alone = verified_evaluations(predictor, schedule, texts[part], rng=[row + 1], masked=masked[part])
         assert alone.evaluations[0] == whole.evaluations[row]
         assert alone.rejected[0] == whole.rejected[row]
+
+
+def test_many_prefixes_are_evaluated_a_few_at_a_time(monkeypatch):
+    from unmask.predict import prefixes
+
+    schedule = Schedule(size.Even(2), order.Random())
+    whole = Verified(ExactPredictor(random_table(4)), schedule).run((9, 4), rng=3)
+    monkeypatch.setattr(prefixes, "_COPIES", 4)
+    parts = Verified(ExactPredictor(random_table(4)), schedule).run((9, 4), rng=3)
+    assert torch.equal(whole.tokens, parts.tokens)
+    torch.testing.assert_close(whole.log_probability, parts.log_probability)

@@ -180,6 +180,20 @@ def test_the_frontier_says_what_was_measured():
     for row in rows("causal-log.csv"):
         run = row["run"].split()[0]
         seconds.setdefault(run, {})[row["run"]] = float(row["seconds"])
+    made = {(r["run"], r["schedule"]): float(r["bits"]) for r in rows("causal-search.csv")}
+    gains = [made["comb 1", f"comb {k}"] - made["comb 2", f"comb {k}"] for k in (16, 32, 64)]
+    assert "gained {:.3f} bits in 16 steps, {:.3f} in 32 and {:.3f} in 64".format(*gains) in page
+    lost = made["comb 2", "comb 16"] - made["comb 2", "comb of 16 teeth, one by one"]
+    few = [
+        float(found["causal", *key]["bits"])
+        for key in (("comb", "even", "16"), ("comb of 16 teeth", "one by one", "256"))
+    ]
+    assert 0.008 < lost < 0.009
+    assert f"costs only {few[0] - few[1]:.3f} bits less than 16 steps" in page
+    over = [
+        made["order", name] - made["order", "comb 16"] for run, name in made if run == "order" and name != "comb 16"
+    ]
+    assert f"cost {min(over):.2f} to {max(over):.2f} bits more" in page
     learned = [float(r["loss"]) / np.log(2) for r in rows("causal-log.csv") if r["run"] == "left-to-right"][-1]
     anchor = float(found["left-to-right", "left-to-right", "one by one", "256"]["bits"])
     assert f"({learned:.2f} bits at the end of its training against {anchor:.2f})" in page

@@ -96,9 +96,9 @@ def advise(
     about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
     saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}
     record = {**about, **sentences.advice_record(advice, found.tokens), **saved}
-    following = "the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
+    of = source.words if _named() else f"--model {BUILTIN}" if known else "--model MODEL"
+    following = f"the same with --save schedule.json, for `unmask generate {of} --schedule schedule.json`"
     if save is not None:
-        of = source.words if _named() else f"--model {BUILTIN}" if known else "--model MODEL"
         what = f"--length {found.length}" if of_one_length(found) else "--data prompts.jsonl --output answers.jsonl"
         following = f"unmask generate {of} {what} --schedule {shlex.quote(str(save))}"
     width = min(terminal().width, 80) - 1

@@ -270,7 +270,11 @@ def _verified(
         return {"verified": None, "verified_error": None}
     from unmask.evaluate.drafts import verified_evaluations
 
-    expected = verified_evaluations(model.predictor, schedule, tokens, rng=seed, engine=engine).expected
+    with progress() as bar:
+        task = bar.add_task("Forecasting verification", total=None)
+        expected = verified_evaluations(
+            model.predictor, schedule, tokens, rng=seed, engine=engine, progress=lambda done: bar.advance(task, done)
+        ).expected
     return {"verified": expected.mean, "verified_error": expected.standard_error}
 
 

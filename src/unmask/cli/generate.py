@@ -15,6 +15,8 @@ from unmask.cli.group import wants_json
 from unmask.cli.output import progress, said, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import SHARD
+from unmask.schedule import Schedule
+from unmask.size.reactive import Reactive
 from unmask.words.inputs import CAUSAL, read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
@@ -118,7 +120,8 @@ def generate(
     With --verify the tokens of a step are drafts. One evaluation scores them one by one and drafts the next step; what
     rejection sampling takes back is drawn again, which takes one more. The texts then have exactly the law of one token
     at a time in the same order: with 'causal' and 16 steps for about 23 evaluations instead of 256. A model that looks
-    both ways does the same on copies of a text, one for each draft.
+    both ways does the same on copies of a text, one for each draft. Nothing stops at the end of an answer then, though
+    what follows it does not count.
 
     A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
     counted, and a sequence takes no more evaluations once its answer is complete, which changes nothing in it.
@@ -151,13 +154,15 @@ def generate(
     each token, from 0; -1 where it was given, -2 where it was not needed after the end), bits_per_token (what was
     drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation, with
     --verify rejected (drafts taken back, of each sequence). A row of --output: seed, text, sizes, revealed,
-    bits_per_token, valid_tokens, evaluations of one sequence. With --data: model, schedule, seconds, count (of rows),
-    continued (rows that were there when it began), valid_tokens, evaluations, tokens_per_evaluation, output; and
-    without --output the rows. A row has row (from 0), line, seed, prompt, text (the whole, or the answer to a message),
-    answer (what was filled after the prompt, or null), and the rest of the above.
+    bits_per_token, valid_tokens, evaluations of one sequence, and rejected. With --data: model, schedule, seconds,
+    count (of rows), continued (rows that were there when it began), valid_tokens, evaluations, tokens_per_evaluation,
+    output; and without --output the rows. A row has row (from 0), line, seed, prompt, text (the whole, or the answer to
+    a message), answer (what was filled after the prompt, or null), and the rest of the above.
     """
     if data is not None:
-        _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "verify": verify or None})
+        _check_alone({"prompt": prompt, "count": count, "watch": watch or None})
+        if verify:
+            raise check.InputError("", "{verify} does not go with {data}", remedy="Leave out one of them.")
     check_column(data, column)
     count = check.integer("count", 4 if count is None else count, least=1)
     _check_draw(temperature, top_p)
@@ -195,7 +200,7 @@ def generate(
     elif schedule is not None:
         check_fits(chosen, schedule, [masked])
     draw = draw_for(temperature, top_p=top_p)
-    with check.renamed("schedule", "order" if schedule is None else "schedule"):
+    with check.renamed("schedule", _blamed(schedule, rule, chosen)):
         verified = Verified(model.predictor, chosen, draw) if verify else None
     said(unfamiliar(model, chosen))
     seeds = [seed + row for row in range(count)]
@@ -216,7 +221,7 @@ def generate(
         seen = 0 if look is None else min(SHARD, count)  # what is watched is the first shard
         if verified is not None:
             seen = count
-            traces += _verified(verified, start, seeds, bar, task)
+            traces += _verified(verified, start, seeds, model.codec.end, bar, task)
         if look is not None:
             traces.append(sampler.run(start.expand(seen, -1), rng=seeds[:seen], watch=look))
         stack.enter_context(working(engine))
@@ -257,12 +262,21 @@ def generate(
     return Report(record, [Verbatim(line) for line in between], written=[output], note=note)
 
 
-def _verified(verified: "Verified", start: "Tensor", seeds: list[int], bar: Progress, task: TaskID) -> "list[Trace]":
+def _blamed(schedule: Path | None, rule: str | None, chosen: Schedule) -> str:
+    """The option that made a schedule look at predictions."""
+    if schedule is not None:
+        return "schedule"
+    return "rule" if rule is not None else "size" if isinstance(chosen.size, Reactive) else "order"
+
+
+def _verified(
+    verified: "Verified", start: "Tensor", seeds: list[int], end: int | None, bar: Progress, task: TaskID
+) -> "list[Trace]":
     """Texts that are verified, some at a time."""
     traces = list["Trace"]()
     for begin in range(0, len(seeds), SHARD):
         part = seeds[begin : begin + SHARD]
-        traces.append(verified.run(start.expand(len(part), -1), rng=part))
+        traces.append(verified.run(start.expand(len(part), -1), rng=part).until(end))
         bar.advance(task, int((traces[-1].revealed >= 0).sum()))
     return traces
 

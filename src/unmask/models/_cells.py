@@ -48,8 +48,8 @@ class Cells(NamedTuple):
 
 
 def joined(parts: Sequence[Cells]) -> Cells | None:
-    """Cells of several kinds in one table, side by side."""
-    parts = [part for part in parts if part.slot.numel() or len(parts) == 1]
+    """Cells of several kinds in one table, side by side; None if there are none at all."""
+    parts = [part for part in parts if part.slot.numel()]
     if len(parts) <= 1:
         return parts[0] if parts else None
     breadth = rounded(sum(part.breadth for part in parts), parts[0].line)

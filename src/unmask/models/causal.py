@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 from unmask._torch import Tensor, torch
 from unmask.models._attention import angles, attend, rotate
+from unmask.models._cells import bias
 from unmask.models._layers import Layer, Reader, start_small
 from unmask.models.shape import Network, Shape
 
@@ -115,7 +116,7 @@ class Causal(Network):
         when = torch.cat([first + GIVEN, step.gather(1, order)], dim=1)
         x = self.embed(torch.cat([first + self.config.vocab, tokens.gather(1, order)], dim=1))
         cos, sin = self.turns(slot, x)
-        mix = partial(attend, seen=_bias(when[:, None] <= when[:, :, None], x))
+        mix = partial(attend, seen=bias(when[:, None] <= when[:, :, None], x)[:, None])
         for layer in self.layers:
             x = layer(x, cos, sin, mix)
         contents = self.kept(x)
@@ -130,7 +131,7 @@ class Causal(Network):
         x = self.asked([contents.gather(1, each) for each in found], near)
         if self.config.readers:
             key, value = self.memorised(contents, *turned)
-            read = partial(attend, key=key, value=value, seen=_bias(when[:, None] < step[:, :, None], x))
+            read = partial(attend, key=key, value=value, seen=bias(when[:, None] < step[:, :, None], x)[:, None])
             cos, sin = self.turns(place, x)
             for reader in self.readers:
                 x = reader(x, cos, sin, read)
@@ -188,8 +189,3 @@ def _kinds_of_distance(length: int) -> Tensor:
 
 def _numbers(slot: Tensor) -> Tensor:
     return torch.arange(slot.shape[1], device=slot.device).expand(slot.shape[0], -1)
-
-
-def _bias(seen: Tensor, x: Tensor) -> Tensor:
-    """What attention adds where something is not seen: once, not again in every layer."""
-    return torch.zeros_like(seen, dtype=x.dtype).masked_fill(~seen, -torch.inf)[:, None]

@@ -136,6 +136,8 @@ class Recall(Memory):
             parts.append(moved)
             found.append((where, hidden))
         memory = replace(self, parts=tuple(parts), pending=())
+        if not found:
+            return self.predictor.model.head.weight.new_zeros((0, self.predictor.model.config.width)), memory
         if len(found) == 1:
             return found[0][1], memory
         hidden = torch.cat([each for _, each in found])
@@ -205,9 +207,14 @@ class _Part:
 
     def known(self, places: Places) -> "_Part":
         """The same with drafts known."""
+        if self.mark is not self.tables.newest:
+            # Whoever went on from the same scan may have written other drafts over these.
+            raise check.InputError("", "Drafts can be accepted once, and before their memory is used otherwise")
+        mark = self.tables.newest = object()
         rows, _ = self._own(places)
         line, slot = self._spots(rows)
-        return replace(self, arrived=self.arrived.index_put((line, slot), torch.full_like(line, GIVEN)))
+        arrived = self.arrived.index_put((line, slot), torch.full_like(line, GIVEN))
+        return replace(self, arrived=arrived, mark=mark)
 
     def advanced(
         self, tokens: Tensor, pending: Sequence[Places], drafted: Sequence[Places], wanted: Places
@@ -233,21 +240,18 @@ class _Part:
         now, everything = arrived, joined([*contents, *drafts])
         for each in drafts:
             now = now.index_put((each.line, each.slot), each.step)
+        if everything is not None:
+            part._extend(everything, now)
         queries = joined([*drafts, asked])
-        assert everything is not None
-        assert queries is not None
-        hidden = part._computed(everything, queries, now)
+        # Sequences of another length may be done while these go on, and the other way round.
+        hidden = part.tables.contents.new_zeros((0, part.model.config.width))
+        if queries is not None:
+            hidden = part._read(queries, now)
         mark = part.tables.newest = object()
         if settled is not None:
             arrived = part.arrived.index_put((settled.line, settled.slot), torch.full_like(settled.line, GIVEN))
         where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
         return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
-
-    def _computed(self, contents: Cells, queries: Cells, arrived: Tensor) -> Tensor:
-        """Hidden states of queries after new contents."""
-        if contents.token.numel():
-            self._extend(contents, arrived)
-        return self._read(queries, arrived)
 
     def _extend(self, cells: Cells, arrived: Tensor) -> None:
         """Take contents through the layers, and keep what they leave."""

@@ -36,7 +36,7 @@ class Places:
         rows: Flat indices into `batch · length`, those of a sequence side by side.
         sequences: The sequences that take part, ascending; on the host.
         counts: How many positions of each; on the host.
-        index: `sequences` on the device.
+        index: `sequences` on the device; all sequences, where a predictor must be given them all.
         local: `rows` as indices into these sequences alone.
     """
 
@@ -97,7 +97,10 @@ class Memory(ABC):
 
     @abstractmethod
     def accepted(self, places: Places) -> "Memory":
-        """The memory with drafts of the last scan known, one after the other: the first ones of their sequences."""
+        """The memory with drafts of the last scan known, one after the other: the first ones of their sequences.
+
+        To be called on what `scan` gave, once, and before anything else is done with it.
+        """
 
 
 class Remembering(MaskPredictor):

@@ -14,6 +14,7 @@ from unmask.predict.base import MaskPredictor, Prediction
 from unmask.predict.memory import Memory, Places, told
 
 _NEVER = 1 << 40
+_COPIES = 256  # evaluated at once
 
 
 @final
@@ -63,6 +64,25 @@ class Prefixes(Memory):
         copies = torch.cat([torch.arange(len(drafted), device=tokens.device), number[after.rows // length]])
         rows = copies * length + torch.cat([drafted.rows, after.rows]) % length
         copied = tokens[sequence].masked_fill(masked, self.predictor.mask)
-        prediction = self.predictor(copied, masked, rows)
+        prediction = self._told(copied, masked, rows, copies)
         every = torch.arange(len(rows), device=tokens.device)
         return prediction.take(every[: len(drafted)]), prediction.take(every[len(drafted) :]), self
+
+    def _told(self, tokens: Tensor, masked: Tensor, rows: Tensor, copies: Tensor) -> Prediction:
+        """Predictions of rows of the copies, some copies at a time: there is one for every draft of a batch."""
+        if len(tokens) <= _COPIES:
+            return self.predictor(tokens, masked, rows)
+        length = tokens.shape[1]
+        logits: list[Tensor] = []
+        where: list[Tensor] = []
+        for begin in range(0, len(tokens), _COPIES):
+            part = slice(begin, begin + _COPIES)
+            inside = torch.nonzero((copies >= begin) & (copies < begin + _COPIES))[:, 0]
+            logits.append(self.predictor(tokens[part], masked[part], rows[inside] - begin * length).logits())
+            where.append(inside)
+        found = torch.cat(logits)
+        return Prediction((torch.empty_like(found).index_copy(0, torch.cat(where), found),), _same, found.shape[1])
+
+
+def _same(logits: Tensor) -> Tensor:
+    return logits

@@ -115,6 +115,14 @@ class Verification:
     rejected: NDArray[np.int64]
     sequences: NDArray[np.int64]
 
+    @staticmethod
+    def joined(parts: "Sequence[Verification]", order: Tensor) -> "Verification":
+        """That of all sequences of these, which have the given numbers."""
+        columns = [
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("verified", "rejected", "sequences")
+        ]
+        return Verification(*(put_back([torch.as_tensor(each)], order).numpy() for each in columns))
+
     @property
     def acceptance(self) -> float:
         """Share of all drafts that stayed; 1 where there was none."""
@@ -132,12 +140,13 @@ class Trace:
         revealed: The step at which each position was revealed, from 0; `GIVEN`, `PADDED` or `OPEN` otherwise. A
             sequence's steps are counted by what it reveals: a size of zero is no step.
         log_probability: Log-probability at reveal under the prediction, in float64; 0 where nothing was drawn.
-        evaluations: Evaluations that revealed something of each sequence, shape `(batch,)`.
+        evaluations: Evaluations that revealed something of each sequence, shape `(batch,)`; all of them where drafts
+            were verified.
         calls: Predictor calls for the whole batch.
         seeds: The seed of each sequence; `Sampler.run(…, rng=[seed])` repeats it.
         end: The token id that ended an answer, known where the sampler was to stop there; `until` says it otherwise.
-        verification: What became of drafts, where tokens were drafted and verified; None otherwise. Steps are then the
-            evaluations that settled something.
+        verification: What became of drafts, where tokens were drafted and verified; None otherwise. Steps then count
+            how often tokens of a sequence were settled.
     """
 
     tokens: Tensor
@@ -176,7 +185,9 @@ class Trace:
         calls = sum(trace.calls for trace in traces)
         tokens, revealed, score = whole("tokens", 0), whole("revealed", PADDED), whole("log_probability", 0.0)
         end = traces[0].end if traces else None
-        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()), end)
+        checks = [trace.verification for trace in traces if trace.verification is not None]
+        verification = Verification.joined(checks, order) if traces and len(checks) == len(traces) else None
+        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()), end, verification)
 
     @property
     def steps(self) -> int:

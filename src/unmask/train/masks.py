@@ -142,16 +142,10 @@ def steps_of(schedule: Schedule, hidden: NDArray[np.bool_], rng: np.random.Gener
 def _shares(batch: int, weights: Sequence[float], rng: np.random.Generator) -> list[int]:
     """How many texts of a batch each of several has; what cannot be shared goes to any of them."""
     exact = batch * np.array(weights) / np.sum(weights)
-    counts = np.floor(exact + 1e-9).astype(np.int64)
-    rest = exact - counts
-    chosen = rng.choice(len(weights), size=batch - int(counts.sum()), replace=False, p=_chances(rest))
-    counts[chosen] += 1
-    return counts.tolist()
-
-
-def _chances(rest: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    rest = np.maximum(rest, 0.0)
-    return rest / rest.sum() if np.count_nonzero(rest) > 1 else None
+    # Counts round up or down at one common random phase: each has its share on average, whatever the others have.
+    edges = np.floor(np.concatenate([[0.0], np.cumsum(exact)]) + rng.random() + 1e-9).astype(np.int64)
+    edges[-1] = edges[0] + batch
+    return np.diff(edges).tolist()
 
 
 def _check_blind(schedule: Schedule) -> None:
