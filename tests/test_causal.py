@@ -20,6 +20,7 @@ from unmask.predict import Counted, Places, Suppressed, Tempered  # noqa: E402
 from unmask.sample import Sampler, Verified  # noqa: E402
 from unmask.sample.draw import Greedy, TopK  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
+from unmask.sequences import Sequences  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
 
 SHAPE = {"vocab": 5, "length": 12, "width": 16, "layers": 2, "heads": 2, "hidden": 24, "reader_hidden": 24}
@@ -331,7 +332,8 @@ def test_sequences_of_any_lengths_are_verified_together():
             alone = Verified(predictor, schedule).run((1, length), rng=[seed + row])
             assert torch.equal(alone.tokens[0], whole.tokens[row, :length])
             assert alone.evaluations[0] == whole.evaluations[row]
-    found = verified_evaluations(predictor, schedule, torch.where(masked, 0, tokens), rng=0, masked=masked)
+    texts = Sequences.of([[0] * length for length in (12, 6, 3)])
+    found = verified_evaluations(predictor, schedule, texts, rng=0)
     assert (found.evaluations >= 3).all()
 
 
