@@ -203,6 +203,16 @@ def test_the_frontier_says_what_was_measured():
     )
 
 
+def test_causal_models_are_as_much_faster_as_is_said():
+    folder = FOLDER.parent / "benchmarks" / "results"
+    written, scored = (json.loads((folder / name).read_text()) for name in ("generate.json", "scoring.json"))
+    page = " ".join((FOLDER.parent / "docs" / "models.md").read_text(encoding="utf-8").split())
+    assert "take less than a fifth of the time" in page
+    assert written["sampler"]["ratio"] > 5
+    assert "scored under 64 steps more than twenty times as fast" in page
+    assert scored["replay_over_one_pass"] > 20
+
+
 def test_sixteen_steps_of_a_comb_beat_one_by_one_in_random_order():
     found = costs()
     assert found["random", "one by one", "256"][0] <= 1.75
