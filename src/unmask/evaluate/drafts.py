@@ -23,8 +23,9 @@ from unmask.predict import MaskPredictor, Watched, predicting
 from unmask.predict.prefixes import Prefixes
 from unmask.sample import Seeds, seeds_of
 from unmask.sample.draw import Categorical, Draw
-from unmask.sample.plan import agenda_of
-from unmask.sample.verified import Verified, places_of, steps_of
+from unmask.sample.plan import agenda_of, sets_in
+from unmask.sample.seeds import sources_of
+from unmask.sample.verified import Verified, places_of
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences, own_lengths, put_back, trimmed
 
@@ -83,7 +84,7 @@ def verified_evaluations(
     seeds = tuple(given[number] for number in numbers)
     columns = (texts.tokens, texts.masked, texts.lengths, seeds)
     cuts = texts.cuts(batch, pad=predictor.pad, whole=predictor.whole)
-    found = Job(engine, _Forecast(predictor, verified), columns, cuts)([()], lambda task, done: progress(done))[0]
+    found = Job(engine, _Forecast(verified), columns, cuts)([()], lambda task, done: progress(done))[0]
     rejected, evaluations, steps = zip(*found, strict=True)
     return Drafts(put_back(rejected, order), put_back(evaluations, order), put_back(steps, order))
 
@@ -93,8 +94,11 @@ def verified_evaluations(
 class _Forecast:
     """Work on shards: texts, what is masked of them, their lengths, and their seeds."""
 
-    predictor: MaskPredictor
     verified: Verified
+
+    @property
+    def predictor(self) -> MaskPredictor:
+        return self.verified.predictor
 
     @predicting
     def __call__(
@@ -106,11 +110,9 @@ class _Forecast:
         count, length = tokens.shape
         blanked = tokens.masked_fill(hidden, predictor.mask)
         own = own_lengths(blanked, predictor.pad)
-        sources = [np.random.default_rng(seed) for seed in seeds]
-        for source, size in zip(sources, own.tolist(), strict=True):
-            source.random(size)  # a sampler draws these first: the orders are then those it would have
+        sources, _ = sources_of(seeds, own, length)  # those of a sampler: the orders are then the ones it would have
         agenda = agenda_of(self.verified.schedule, hidden.cpu().numpy(), sources, own)
-        rows = [steps_of(stretches) for stretches in agenda]
+        rows = [sets_in(stretches) for stretches in agenda]
         most = max((len(steps) for steps in rows), default=0)
         empty = np.zeros(0, dtype=np.int64)
         places = [

@@ -25,6 +25,7 @@ from unmask._torch import Tensor, torch
 from unmask.models._attention import attend
 from unmask.models._cells import COMPANY, Cells, bias, joined, padded, rounded
 from unmask.models.causal import GIVEN, Causal, Near
+from unmask.models.shape import OfNetwork, Shape
 from unmask.predict import Memory, Places, Prediction, Remembering
 from unmask.sequences import own_lengths
 
@@ -35,22 +36,14 @@ _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their acti
 
 @final
 @dataclass(frozen=True, eq=False)
-class Recalling(Remembering):
+class Recalling(OfNetwork, Remembering):  # pyright: ignore[reportIncompatibleVariableOverride] - as in OfNetwork
     """A network that is causal in the schedule, as a mask predictor that remembers."""
 
     model: Causal
 
     @property
-    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab
-
-    @property
-    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab
-
-    @property
-    def pad(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab + 1
+    def shape(self) -> Shape:
+        return self.model.config
 
     def begin(self, tokens: Tensor, masked: Tensor) -> "Recall":
         batch, length = tokens.shape

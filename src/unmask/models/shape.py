@@ -70,6 +70,27 @@ class Shape(ABC):
         return self.layers * layer + self.readers * reader
 
 
+class OfNetwork(MaskPredictor):
+    """A predictor of a network of ours: token ids `0 … vocab−1`, then the mask, then padding."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """That of the network."""
+
+    @property
+    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - the network's, and fixed
+        return self.shape.vocab
+
+    @property
+    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        return self.shape.vocab
+
+    @property
+    def pad(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        return self.shape.vocab + 1
+
+
 class Network(torch.nn.Module, ABC):
     """A network of ours.
 

@@ -16,8 +16,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
 from unmask.models._attention import Digest, Rows, angles, attend, rotate
 from unmask.models._layers import Layer, Reader, start_small
-from unmask.models.shape import Network, Shape
-from unmask.predict import MaskPredictor
+from unmask.models.shape import Network, OfNetwork, Shape
 from unmask.predict.base import Prediction
 
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
@@ -120,7 +119,7 @@ class Transformer(Network):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Reading(MaskPredictor):
+class Reading(OfNetwork):
     """A transformer as a mask predictor: memory everywhere, readers and head where a prediction is wanted.
 
     Where sequences are filled up with `pad`, a GPU runs them as one batch with a mask in its attention. A masked sum is
@@ -131,16 +130,8 @@ class Reading(MaskPredictor):
     model: Transformer
 
     @property
-    def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab
-
-    @property
-    def mask(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab
-
-    @property
-    def pad(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.model.config.vocab + 1
+    def shape(self) -> Shape:
+        return self.model.config
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         index = torch.arange(tokens.numel(), device=tokens.device) if rows is None else rows

@@ -149,6 +149,11 @@ def steps_in(agenda: "list[list[Stretch]]", shape: tuple[int, ...]) -> NDArray[n
     return step
 
 
+def sets_in(stretches: "Sequence[Stretch]") -> list[NDArray[np.int64]]:
+    """The positions of each step of a sequence, in their order; all of it must be known beforehand."""
+    return [part for each in stretches for part in np.split(each.positions, np.cumsum(each.sizes)[:-1])]
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Stretch:

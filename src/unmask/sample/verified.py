@@ -35,8 +35,8 @@ from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor, Memory, Places, Prediction, evaluating
 from unmask.predict.prefixes import Prefixes
 from unmask.sample.draw import Categorical, Draw, Replay, impossible, invert
-from unmask.sample.plan import Stretch, agenda_of
-from unmask.sample.seeds import Seeds, seeds_of
+from unmask.sample.plan import agenda_of, sets_in
+from unmask.sample.seeds import Seeds, seeds_of, sources_of
 from unmask.sample.start import start_of
 from unmask.sample.trace import GIVEN, PADDED, Trace, Verification
 from unmask.schedule import Schedule
@@ -153,11 +153,6 @@ class _Row:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def steps_of(stretches: Sequence[Stretch]) -> list[NDArray[np.int64]]:
-    """The positions of each step of a sequence, in their order."""
-    return [part for each in stretches for part in np.split(each.positions, np.cumsum(each.sizes)[:-1])]
-
-
 def places_of(positions: Sequence[NDArray[np.int64]], length: int, device: torch.device) -> Places:
     """Positions of each sequence of a batch."""
     rows = [number * length + each for number, each in enumerate(positions)]
@@ -189,14 +184,12 @@ class _Run:
         predictor, (batch, length) = sampler.predictor, tokens.shape
         blanked = tokens.masked_fill(hidden, predictor.mask)
         lengths = own_lengths(blanked, predictor.pad)
-        sources = [np.random.default_rng(seed) for seed in seeds]
         numbers = np.zeros((3, batch, length))
-        for row, (source, own) in enumerate(zip(sources, lengths.tolist(), strict=True)):
-            numbers[0, row, :own] = source.random(own)
+        sources, numbers[0] = sources_of(seeds, lengths, length)
         agenda = agenda_of(sampler.schedule, hidden.cpu().numpy(), sources, lengths)
         for row, (source, own) in enumerate(zip(sources, lengths.tolist(), strict=True)):
             numbers[1:, row, :own] = source.random((2, own))
-        rows = [_Row(steps_of(stretches)) for stretches in agenda]
+        rows = [_Row(sets_in(stretches)) for stretches in agenda]
         memory = predictor.begin(blanked, hidden) or Prefixes(predictor, hidden)
         padding = torch.arange(length) >= torch.as_tensor(lengths)[:, None]
         return _Run(
