@@ -54,12 +54,12 @@ MIXTURES: dict[str, dict[str, tuple[Schedule, float]]] = {
     "three": {name: (COMBS[name], 1) for name in ("comb 16", "comb 32", "comb 64")},
     "comb": {
         "comb 8": (COMBS["comb 8"], 0.5),
-        "comb 16": (COMBS["comb 16"], 7),
+        "comb 16": (COMBS["comb 16"], 8),
         "comb 32": (COMBS["comb 32"], 3),
         "comb 64": (COMBS["comb 64"], 3),
         "comb 128": (COMBS["comb 128"], 0.5),
         "comb 256": (COMBS["comb 256"], 0.5),
-        "comb of 16 teeth, one by one": (ONE_BY_ONE, 1),
+        "comb of 16 teeth, one by one": (ONE_BY_ONE, 0.5),
     },
     "random": {name: (schedule, 1) for name, schedule in RANDOM.items()},
     "orders": {
@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--muon", type=float, default=4e-3)
     parser.add_argument("--average", type=float, default=0.999)
     parser.add_argument("--warmup", type=int, default=300)
+    parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--given", type=float, default=0.0, help="share of texts that begin with something given")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--weights", type=Path, help="begin from a trained model")
@@ -115,7 +116,7 @@ def main():
     lessons = EveryStep(schedules, weights, options.given)
     recipe = Recipe(
         steps=options.steps, batch=options.batch, rate=options.rate, muon=options.muon, warmup=options.warmup,
-        average=options.average,
+        average=options.average, dropout=options.dropout,
     )  # fmt: skip
     config = CausalConfig(
         ALPHABET.vocab, LENGTH, layers=options.layers, readers=options.readers, hidden=options.hidden,
@@ -159,9 +160,11 @@ def main():
     save(model, options.output / f"{options.mixture}.safetensors", about=about)
     if progress.step < recipe.steps:
         return
-    texts = torch.from_numpy(valid.even_windows(LENGTH, 1024)).to(device)
+    texts, learned = (torch.from_numpy(part.even_windows(LENGTH, 1024)).to(device) for part in (valid, store))
     with torch.autocast(device, torch.bfloat16, enabled=False):
         scores = {name: bits(model, schedule, texts) for name, (schedule, _) in mixture.items()}
+        for name, (schedule, _) in mixture.items():
+            print(f"{name}: {float(bits(model, schedule, learned).mean()):.4f} bits on training text", flush=True)
     rows = [
         {"schedule": name, "bits": float(each.mean()), "error": float(each.std() / len(each) ** 0.5)}
         for name, each in scores.items()

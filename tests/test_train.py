@@ -113,7 +113,7 @@ def interrupt_at(step):
 @pytest.mark.parametrize("muon", [None, 5e-3])
 def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(tmp_path, muon, causal):
     store = Store.of("ab ba " * 500, Alphabet("ab "))
-    recipe = Recipe(steps=60, batch=8, rate=3e-3, muon=muon, warmup=5)
+    recipe = Recipe(steps=60, batch=8, rate=3e-3, muon=muon, warmup=5, dropout=0.2 if muon else 0.0)
     kind = CausalConfig if causal else nn.Config
     config = kind(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
     lessons = EveryStep((whole_comb(3), Schedule(size.Even(4), order.Random())), given=0.5) if causal else None
@@ -419,10 +419,27 @@ def test_weights_that_an_update_broke_are_never_kept(tmp_path, monkeypatch):
     assert (tmp_path / "checkpoint.pt").read_bytes() == before
 
 
+def test_what_is_dropped_out_is_drawn_anew_at_every_update_and_nothing_of_a_trained_model():
+    """Without a rate nothing is learned, so that all lines of the log would be equal but for what is dropped out."""
+    store = Store.of("a" * 500, Alphabet("ab "))
+    losses = {}
+    for dropout in (0.0, 0.5):
+        seen = list[float]()
+        recipe = Recipe(steps=4, batch=8, rate=1e-30, dropout=dropout)
+        lessons = EveryStep((whole_comb(3),))
+        shape = CausalConfig(vocab=3, length=12, width=32, layers=1, readers=1, heads=2, hidden=48)
+        model, _ = train(shape, store, recipe, lessons=lessons, every=1, watch=lambda p, seen=seen: seen.append(p.loss))
+        losses[dropout] = seen
+        tokens, step = torch.zeros((2, 12), dtype=torch.int64), torch.arange(12).expand(2, -1)
+        assert torch.equal(model(tokens, step), model(tokens, step))
+    assert len(set(losses[0.0])) == 1
+    assert len(set(losses[0.5])) == 4
+
+
 def test_training_leaves_the_callers_generator_as_it_was():
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    train(SMALL, LETTERS, Recipe(steps=1, batch=8))
+    train(SMALL, LETTERS, Recipe(steps=1, batch=8, dropout=0.1))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -432,6 +449,7 @@ def test_training_leaves_the_callers_generator_as_it_was():
         ({"warmup": -1}, "'warmup' must be at least 0"),
         ({"average": 1.0}, "'average' must be below 1"),
         ({"clip": 0.0}, "'clip' must be greater than 0"),
+        ({"dropout": 1.0}, "'dropout' must be below 1"),
         ({"decay": float("nan")}, "'decay' must be finite"),
         ({"seed": -1}, "'seed' must be at least 0"),
     ],

@@ -47,6 +47,10 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
     "--muon", type=options.NUMBER, metavar="RATE",
     help="Train the matrices inside the layers by Muon at this peak rate; AdamW alone by default.",
 )  # fmt: skip
+@click.option(
+    "--dropout", type=options.NUMBER, default=0.0, show_default=True, metavar="SHARE",
+    help="Leave out a share of what every layer adds, at random: against overfitting a short text.",
+)  # fmt: skip
 @click.option("--causal", is_flag=True, help="A network that is causal in the schedule, and computes a token once.")
 @click.option(
     "--schedule", "schedules", multiple=True, type=Words(_EXAMPLES), metavar="ORDER:STEPS,...",
@@ -76,6 +80,7 @@ def train(
     batch: int,
     rate: float,
     muon: float | None,
+    dropout: float,
     causal: bool,
     schedules: tuple[str, ...],
     masks: str | None,
@@ -144,7 +149,7 @@ def train(
 
     learning = Learning(causal, masks, schedules)
     lessons = learning.lessons(length)
-    recipe = Recipe(steps, batch, rate, muon, warmup=max(1, min(500, steps // 10)), seed=seed)
+    recipe = Recipe(steps, batch, rate, muon, warmup=max(1, min(500, steps // 10)), dropout=dropout, seed=seed)
     if data is None:
         codec = alphabet_named(alphabet, words)
         store, short, note = Store.of(words, codec), 0, ""

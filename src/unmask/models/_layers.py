@@ -3,6 +3,8 @@
 What a state attends to is a network's own matter, so a layer is given a function that does it: `mix(query, key, value)`
 for a layer, `mix(query)` for a reader, whose keys and values are those of a memory. Everything else treats a state by
 itself, whatever the shape before its last axis.
+
+What a part adds may be dropped out in training, which decides how much (`drop_out`); nothing is by default.
 """
 
 from collections.abc import Callable
@@ -24,10 +26,11 @@ class Feed(torch.nn.Module):
         self.norm = torch.nn.RMSNorm(width)
         self.gate_up = torch.nn.Linear(width, 2 * hidden, bias=False)
         self.down = torch.nn.Linear(hidden, width, bias=False)
+        self.drop = torch.nn.Dropout(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
-        return x + self.down(torch.nn.functional.silu(gate) * up)
+        return x + self.drop(self.down(torch.nn.functional.silu(gate) * up))
 
 
 @final
@@ -40,13 +43,14 @@ class Layer(torch.nn.Module):
         self.norm = torch.nn.RMSNorm(width)
         self.qkv = torch.nn.Linear(width, 3 * width, bias=False)
         self.out = torch.nn.Linear(width, width, bias=False)
+        self.drop = torch.nn.Dropout(0.0)
         self.feed = Feed(width, hidden)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mix: Mix) -> Tensor:
         joint = self.qkv(self.norm(x)).unflatten(-1, (3, self.heads, -1))
         # Queries and keys at once: a small step of a large model is as long as its number of launches.
         query, key = rotate(joint[..., :2, :, :], cos.unsqueeze(-3), sin.unsqueeze(-3)).unbind(-3)
-        return self.feed(x + self.out(mix(query, key, joint[..., 2, :, :])))
+        return self.feed(x + self.drop(self.out(mix(query, key, joint[..., 2, :, :]))))
 
 
 @final
@@ -59,11 +63,12 @@ class Reader(torch.nn.Module):
         self.norm = torch.nn.RMSNorm(width)
         self.query = torch.nn.Linear(width, width, bias=False)
         self.out = torch.nn.Linear(width, width, bias=False)
+        self.drop = torch.nn.Dropout(0.0)
         self.feed = Feed(width, hidden)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mix: Read) -> Tensor:
         query = rotate(self.query(self.norm(x)).unflatten(-1, (self.heads, -1)), cos, sin)
-        return self.feed(x + self.out(mix(query)))
+        return self.feed(x + self.drop(self.out(mix(query))))
 
 
 def start_small(network: torch.nn.Module, width: int, depth: int) -> None:
@@ -72,3 +77,10 @@ def start_small(network: torch.nn.Module, width: int, depth: int) -> None:
         if parameter.ndim == 2:
             small = (2 * depth) ** -0.5 if name.endswith(("out.weight", "down.weight")) else 1.0
             torch.nn.init.normal_(parameter, std=small * width**-0.5)
+
+
+def drop_out(network: torch.nn.Module, share: float) -> None:
+    """Have a share of what every part adds left out in training, at random."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = share

@@ -27,6 +27,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
+from unmask.models._layers import drop_out
 from unmask.models.causal import CausalConfig
 from unmask.models.shape import Network, Shape
 from unmask.models.text import Store
@@ -57,6 +58,7 @@ class Recipe:
         decay: Weight decay of matrices.
         average: Decay of the exponential moving average of the weights that is kept as the result.
         clip: Largest gradient norm.
+        dropout: Share of what every part of a layer adds that is left out at random, against overfitting.
         seed: Seeds the initial weights and every step.
     """
 
@@ -68,6 +70,7 @@ class Recipe:
     decay: float = 0.05
     average: float = 0.999
     clip: float = 1.0
+    dropout: float = 0.0
     seed: int = 0
 
     def __post_init__(self):
@@ -81,6 +84,8 @@ class Recipe:
         if check.real("average", self.average, least=0.0) >= 1:
             raise check.InputError("average", "be below 1", found=f"{self.average:g}")
         check.real("clip", self.clip, above=0.0)
+        if check.real("dropout", self.dropout, least=0.0) >= 1:
+            raise check.InputError("dropout", "be below 1", found=f"{self.dropout:g}")
         check.seed("seed", self.seed)
 
 
@@ -155,7 +160,8 @@ def train(
             for step, batch in enumerate(_ahead(made, start, recipe.steps), start):
                 share = rate_share(recipe, step)
                 learner.set_rate(share)
-                update(batch)
+                with _seeded([recipe.seed, step, rank], device, recipe.dropout > 0):
+                    update(batch)
                 _follow(state.average, state.model, min(recipe.average, (step + 1) / (step + 10)))
                 done = step + 1
                 last = done == recipe.steps
@@ -205,6 +211,7 @@ def _fresh(config: Shape, recipe: Recipe, weights: Network | None, device: torch
         model = config.network().to(device)
     if weights is not None:
         model.load_state_dict(weights.state_dict())
+    drop_out(model, recipe.dropout)
     return Snapshot(model, copy.deepcopy(model), _optimisers(model, recipe), torch.zeros((), device=device))
 
 
@@ -279,6 +286,21 @@ def _follow(average: Network, model: Network, decay: float) -> None:
     mine: list[Tensor] = list(average.parameters())
     theirs: list[Tensor] = list(model.parameters())
     torch._foreach_lerp_(mine, theirs, 1 - decay)  # pyright: ignore[reportPrivateImportUsage]
+
+
+@contextmanager
+def _seeded(key: Sequence[int], device: torch.device, needed: bool) -> Generator[None]:
+    """Torch's own randomness seeded by a key, and the caller's left as it was; nothing where none is needed."""
+    if not needed:
+        yield
+        return
+    cuda = device.type == "cuda"
+    with torch.random.fork_rng([device] if cuda else []):
+        seed = int(np.random.default_rng(key).integers(2**62))
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            torch.cuda.manual_seed(seed)
+        yield
 
 
 @contextmanager
