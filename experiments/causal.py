@@ -53,13 +53,13 @@ MIXTURES: dict[str, dict[str, tuple[Schedule, float]]] = {
     "left-to-right": {"left to right": (LEFT_TO_RIGHT, 1)},
     "three": {name: (COMBS[name], 1) for name in ("comb 16", "comb 32", "comb 64")},
     "comb": {
-        "comb 8": (COMBS["comb 8"], 0.5),
-        "comb 16": (COMBS["comb 16"], 8),
+        "comb 8": (COMBS["comb 8"], 0.3),
+        "comb 16": (COMBS["comb 16"], 10),
         "comb 32": (COMBS["comb 32"], 3),
         "comb 64": (COMBS["comb 64"], 3),
-        "comb 128": (COMBS["comb 128"], 0.5),
-        "comb 256": (COMBS["comb 256"], 0.5),
-        "comb of 16 teeth, one by one": (ONE_BY_ONE, 0.5),
+        "comb 128": (COMBS["comb 128"], 0.4),
+        "comb 256": (COMBS["comb 256"], 0.4),
+        "comb of 16 teeth, one by one": (ONE_BY_ONE, 0.4),
     },
     "random": {name: (schedule, 1) for name, schedule in RANDOM.items()},
     "orders": {

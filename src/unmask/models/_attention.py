@@ -7,6 +7,7 @@ key there. Without padding there is no mask, and attention is as fast as it can 
 from typing import NamedTuple, final
 
 from unmask._torch import Tensor, torch
+from unmask.models import _fused as fused
 
 
 @final
@@ -75,5 +76,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """States turned by the angles of their positions."""
+    if fused.usable(x):
+        return fused.rotate(x, cos, sin)
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

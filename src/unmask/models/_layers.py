@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import final
 
 from unmask._torch import Tensor, torch
+from unmask.models import _fused as fused
 from unmask.models._attention import rotate
 
 Mix = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -29,8 +30,15 @@ class Feed(torch.nn.Module):
         self.drop = torch.nn.Dropout(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up(self.norm(x)).chunk(2, dim=-1)
-        return x + self.drop(self.down(torch.nn.functional.silu(gate) * up))
+        return x + self.drop(self.down(gated(self.gate_up(self.norm(x)))))
+
+
+def gated(x: Tensor) -> Tensor:
+    """One half of the states let through by the other."""
+    if fused.usable(x):
+        return fused.gated(x)
+    gate, up = x.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * up
 
 
 @final

@@ -24,6 +24,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.models._attention import attend
 from unmask.models._cells import COMPANY, Cells, bias, joined, padded, rounded
+from unmask.models._tables import Spare, Tables
 from unmask.models.causal import GIVEN, Causal, Near
 from unmask.models.shape import OfNetwork, Shape
 from unmask.predict import Memory, Places, Prediction, Remembering
@@ -40,6 +41,7 @@ class Recalling(OfNetwork, Remembering):  # pyright: ignore[reportIncompatibleVa
     """A network that is causal in the schedule, as a mask predictor that remembers."""
 
     model: Causal
+    spare: Spare = field(default_factory=Spare, repr=False)
 
     @property
     def shape(self) -> Shape:
@@ -50,7 +52,9 @@ class Recalling(OfNetwork, Remembering):  # pyright: ignore[reportIncompatibleVa
         self._check_length(length)
         given = torch.nonzero((~masked & (tokens != self.pad)).flatten())[:, 0]
         lengths = np.full(batch, length) if tokens.is_cuda else own_lengths(tokens, self.pad)
-        parts = tuple(_Part.of(self.model, lengths == each, int(each), length) for each in np.unique(lengths))
+        parts = tuple(
+            _Part.of(self.model, lengths == each, int(each), length, self.spare) for each in np.unique(lengths)
+        )
         return Recall(self, parts, length, (Places.of(given, length),))
 
     def stepped(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Prediction:
@@ -138,25 +142,6 @@ class Recall(Memory):
 
 
 @final
-@dataclass(eq=False)
-class _Tables:
-    """Keys and values of all layers and of the readers, and contents, by sequence and place; written in place.
-
-    Attributes:
-        pairs: Shape `(layers + 1, 2, sequences, places, heads, …)`.
-        contents: Shape `(sequences, places, width)`.
-        newest: The mark of the memory that wrote last.
-    """
-
-    pairs: Tensor
-    contents: Tensor
-    newest: object = field(default_factory=object)
-
-    def copied(self) -> "_Tables":
-        return _Tables(self.pairs.clone(), self.contents.clone())
-
-
-@final
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Sequences of one length.
@@ -179,20 +164,19 @@ class _Part:
     count: int
     length: int
     wide: int
-    tables: _Tables
+    tables: Tables
     arrived: Tensor
     mark: object
     begun: bool = False
 
     @staticmethod
-    def of(model: Causal, members: NDArray[np.bool_], length: int, wide: int) -> "_Part":
+    def of(model: Causal, members: NDArray[np.bool_], length: int, wide: int, spare: Spare) -> "_Part":
         config, weight = model.config, model.head.weight
         count, places = int(members.sum()), length + 1
         if weight.is_cuda:  # attention with a mask wants rows that are aligned; what is beyond the text is never known
             places += -places % _ALIGNED
         shape = (config.layers + (config.readers > 0), 2, count, places, config.heads, config.width // config.heads)
-        # Zeros, not whatever the memory holds: what is not seen must still be numbers.
-        tables = _Tables(weight.new_zeros(shape), weight.new_zeros((count, places, config.width)))
+        tables = Tables.of(model, shape, config.width, spare)
         arrived = torch.full((count, places), _UNKNOWN, device=weight.device)
         arrived[:, 0] = GIVEN
         lines = None if members.all() else torch.as_tensor(np.where(members, np.cumsum(members) - 1, -1))
@@ -218,6 +202,27 @@ class _Part:
             What comes of this part; where its hidden states belong among those of the batch; and these.
         """
         part = self if self.mark is self.tables.newest else replace(self, tables=self.tables.copied())
+        sets = [*pending, *drafted, wanted]
+        recordings = None if drafted else part.tables.recordings
+
+        def compute(tokens: Tensor, arrived: Tensor, *rows: Tensor) -> tuple[Tensor, Tensor]:
+            moved = [replace(places, rows=own) for places, own in zip(sets, rows, strict=True)]
+            return part._advanced(tokens, arrived, moved[: len(pending)], moved[len(pending) : -1], moved[-1])
+
+        inputs = tokens, part.arrived, *(places.rows for places in sets)
+        if recordings is None:
+            hidden, arrived = compute(*inputs)
+        else:
+            shapes = tuple((len(places), self._breadth(places)) for places in sets)
+            hidden, arrived = recordings.run((self.begun, shapes), inputs, compute)
+        mark = part.tables.newest = object()
+        where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
+        return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
+
+    def _advanced(
+        self, tokens: Tensor, arrived: Tensor, pending: Sequence[Places], drafted: Sequence[Places], wanted: Places
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden states of drafted and wanted places, and the steps at which places became known after that."""
         steps = len(pending)
         contents = [self._cells(tokens, places, number, one_by_one=False) for number, places in enumerate(pending)]
         drafts = [self._cells(tokens, places, steps, one_by_one=True) for places in drafted]
@@ -226,25 +231,20 @@ class _Part:
             first = [each._replace(step=torch.full_like(each.step, GIVEN)) for each in contents[:1]]
             contents = [self._start(), *first, *contents[1:]]
         asked = self._cells(tokens, wanted, _UNKNOWN - 1, one_by_one=False)
-        arrived = part.arrived
         settled = joined(contents)
-        if settled is not None:
-            arrived = arrived.index_put((settled.line, settled.slot), settled.step)
         now, everything = arrived, joined([*contents, *drafts])
-        for each in drafts:
+        for each in [*([] if settled is None else [settled]), *drafts]:
             now = now.index_put((each.line, each.slot), each.step)
         if everything is not None:
-            part._extend(everything, now)
+            self._extend(everything, now)
         queries = joined([*drafts, asked])
         # Sequences of another length may be done while these go on, and the other way round.
-        hidden = part.tables.contents.new_zeros((0, part.model.config.width))
+        hidden = self.tables.contents.new_zeros((0, self.model.config.width))
         if queries is not None:
-            hidden = part._read(queries, now)
-        mark = part.tables.newest = object()
+            hidden = self._read(queries, now)
         if settled is not None:
-            arrived = part.arrived.index_put((settled.line, settled.slot), torch.full_like(settled.line, GIVEN))
-        where = torch.cat([part._own(places)[1] + before for places, before in _offsets([*drafted, wanted])])
-        return replace(part, arrived=arrived, mark=mark, begun=True), where, hidden
+            arrived = arrived.index_put((settled.line, settled.slot), torch.full_like(settled.line, GIVEN))
+        return hidden, arrived
 
     def _extend(self, cells: Cells, arrived: Tensor) -> None:
         """Take contents through the layers, and keep what they leave."""
@@ -302,11 +302,7 @@ class _Part:
         rows, _ = self._own(places)
         line, slot = self._spots(rows)
         device = rows.device
-        counts = places.counts
-        if self.lines is not None:  # on a CPU alone
-            counts = counts[self.lines.numpy()[places.sequences] >= 0]
-        breadth = rounded(int(counts.max(initial=0)), rows)
-        even = counts.size == self.count and bool((counts == breadth).all())
+        breadth, even = self._breadth(places)
         order = torch.arange(len(rows), device=device)
         if even and not one_by_one:
             number = order % breadth
@@ -315,6 +311,14 @@ class _Part:
             number = order - (own.cumsum(0) - own)[line]
         when = step + number if one_by_one else torch.full_like(line, step)
         return Cells(tokens[rows], line, slot, when, line * breadth + number, breadth, even)
+
+    def _breadth(self, places: Places) -> tuple[int, bool]:
+        """The breadth of a table for these places, and whether they fill it."""
+        counts = places.counts
+        if self.lines is not None:  # on a CPU alone
+            counts = counts[self.lines.numpy()[places.sequences] >= 0]
+        breadth = rounded(int(counts.max(initial=0)), places.rows)
+        return breadth, counts.size == self.count and bool((counts == breadth).all())
 
     def _own(self, places: Places) -> tuple[Tensor, Tensor]:
         """The places that are in this part, and their numbers among all."""

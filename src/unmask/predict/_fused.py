@@ -18,7 +18,8 @@ def statistics(logits: Tensor) -> Tensor:
     logits = logits.contiguous()
     result = torch.empty((3, logits.shape[0]), dtype=torch.float32, device=logits.device)
     if logits.shape[0]:
-        with torch.cuda.device(logits.device):  # Triton launches on the current one
+        # Triton launches on the current device; its interpreter, on a CPU, has none.
+        with torch.cuda.device(logits.device if logits.is_cuda else -1):
             _kernel()[(logits.shape[0],)](logits, result, logits.shape[0], logits.shape[1], _BLOCK, num_warps=8)
     return result
 
