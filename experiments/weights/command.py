@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-
 from experiments import common
 from experiments.weights import protocol, record, tiny
 from experiments.weights.texts import Texts, taken
+
 from unmask import InputError, models
 from unmask._atomic import locked
 from unmask.words.mistakes import MISTAKES, sentence
@@ -69,7 +69,7 @@ def _options(recipe: Recipe) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--model", metavar="NAME", help=f"a folder, or a name on the hub such as {recipe.published}")
-    add("--text", type=Path, metavar="FILE", help="your own text, to calibrate on: one text in each line, or JSON lines")
+    add("--text", type=Path, metavar="FILE", help="your own text, to calibrate on: lines, or JSON lines")
     add("--data", action="append", default=[], metavar="NAME=FILE", help="texts to measure on; repeatable")
     add("--output", type=Path, required=True, metavar="DIR", help="where results are, and go on from")
     add("--texts", type=int, default=32, help="texts of each file (%(default)s)")
@@ -123,9 +123,7 @@ def run(recipe: Recipe, given: argparse.Namespace) -> str:
         kept = record.Record(given.output, protocol.task(model, plan, data, given.rows))
         calibration = None
         if "advised" in plan.rules:
-            own = taken(
-                model, "own", given.text, plan.length, given.calibration_texts, whole=given.rows, option="text"
-            )
+            own = taken(model, "own", given.text, plan.length, given.calibration_texts, whole=given.rows, option="text")
             calibration = protocol.calibrate(model, own, plan, given.output / "calibration.json")
         made = protocol.cells(plan, calibration)
         for texts in data.values():
@@ -162,6 +160,9 @@ def _check(given: argparse.Namespace, files: dict[str, Path]) -> None:
         raise InputError("", "Give either {model} or {tiny}")
     if not given.tiny and not files:
         raise InputError("data", "be given", remedy="For instance {data} wikitext=wikitext.jsonl.")
+    for option, file in [*(("data", each) for each in files.values()), ("text", given.text)]:
+        if file is not None and not file.is_file():  # before a large model is loaded
+            raise InputError(option, "name a file to read", found=f"'{file}'")
     for name in ("texts", "calibration_texts"):
         if getattr(given, name) < 2:
             raise InputError(name, "be at least 2", found=f"{getattr(given, name)}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from experiments.weights import tiny
 from experiments.weights.command import Recipe, main
+
 from unmask import models
 
 _SHAPE = {

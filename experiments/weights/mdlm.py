@@ -12,14 +12,14 @@ never drawn (`unmask.Logits` gives it no probability). Nothing is shifted.
 `py:experiments.weights.mdlm:owt` is the published model for all commands of `unmask`, from a clone of this repository.
 """
 
-import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, final
 
 import torch
-
 from experiments.weights import tiny
 from experiments.weights.command import Recipe, main
+
 from unmask import InputError, models
 
 PUBLISHED = "kuleshov-group/mdlm-owt"
@@ -84,16 +84,19 @@ def made_tiny(folder: Path, code: Path) -> models.Model:
     """With the published `modeling_mdlm.py`, or with `models/dit.py` of the authors' repository."""
     tokenizer = tiny.byte_tokenizer(eos_token="<|endoftext|>")
     vocab = len(tokenizer) + 1
-    if (code / "models" / "dit.py").is_file():
+    if (dit := code / "models" / "dit.py").is_file():
         from omegaconf import OmegaConf
 
-        sys.path.insert(0, str(code))
-        from models.dit import DIT  # pyright: ignore
-
+        # Alone: the package around it imports other networks, and what these need.
+        spec = spec_from_file_location("mdlm_dit", dit)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
         sizes = {"hidden_size": 32, "cond_dim": 16, "length": 128, "n_blocks": 2, "n_heads": 2, "dropout": 0.1}
         config = OmegaConf.create({"model": {**sizes, "scale_by_sigma": True}, "time_conditioning": False})
         torch.manual_seed(0)
-        return model(tiny.shaken(DIT(config, vocab)), tokenizer, 128)
+        return model(tiny.shaken(module.DIT(config, vocab)), tokenizer, 128)
     shape = {**_SHAPE, "vocab_size": vocab, "time_conditioning": False, "architectures": ["MDLM"]}
     return load(str(tiny.saved(folder, code, _CODE, shape)), "cpu", True, tokenizer)
 

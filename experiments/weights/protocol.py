@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-
 from experiments.weights.record import MARGIN, Key, Record, Scored
 from experiments.weights.texts import Texts
+
 from unmask import Calibration, InputError, Schedule, __version__, advise, models, order, replay, size
 from unmask.calibration import blank, measure_orders
 from unmask.sample import seeds_of
@@ -190,8 +190,8 @@ def measure(model: models.Model, cell: Cell, texts: Texts, run: Run, record: Rec
 def task(model: models.Model, run: Run, texts: Mapping[str, Texts], whole: bool) -> dict[str, Any]:
     """What is measured, so that nothing else is added to it."""
     return {
-        "model": model.fingerprint,
         "dtype": str(next(model.module.parameters()).dtype).removeprefix("torch."),
+        "model": model.fingerprint,
         "length": run.length,
         "block": run.block,
         "seed": run.seed,

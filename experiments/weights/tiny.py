@@ -12,9 +12,7 @@ import torch
 from unmask import InputError, models
 
 LENGTH, TEXTS, BLOCK = 32, 3, 8
-_WORDS = (
-    "the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which"
-).split()
+_WORDS = ("the", "of", "and", "to", "in", "a", "is", "that", "for", "it", "was", "with", "on", "not", "this", "from")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz \n"
 
 
@@ -53,6 +51,7 @@ class _StandIn(torch.nn.Module):
 def stand_in(name: str, length: int) -> models.Model:
     """A model with a network of our own in place of the real one."""
     vocab = len(_LETTERS)
+    torch.manual_seed(0)
     network = shaken(_StandIn(vocab, length))
     return models.Bare(network, vocab=vocab, mask=vocab, tokenizer=_LETTERS, length=length).model(f"tiny {name}")
 
@@ -89,9 +88,9 @@ def saved(folder: Path, code: Path, classes: Mapping[str, str], shape: Mapping[s
     """
     from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
-    missing = [name for name in {f"{each.partition('.')[0]}.py" for each in classes.values()} if not (code / name).is_file()]
-    if missing:
-        raise InputError("code", f"hold {sorted(missing)[0]}", detail=f"which '{code}' does not")
+    files = sorted({f"{each.partition('.')[0]}.py" for each in classes.values()})
+    if missing := [name for name in files if not (code / name).is_file()]:
+        raise InputError("code", f"hold {missing[0]}", detail=f"which '{code}' does not")
     folder.mkdir(parents=True, exist_ok=True)
     for file in code.glob("*.py"):
         shutil.copy(file, folder)
