@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -103,6 +104,14 @@ def _budgeted(run: Run, rule: str, spent: int, blocks: order.Blocks) -> Cell:
 
 def _advised(run: Run, calibration: Calibration | None) -> list[Cell]:
     assert calibration is not None
+    known: dict[int, Schedule] = {}  # by the number of steps: advice takes seconds on long texts
+
+    def schedule(spent: int, count: int) -> Schedule:
+        steps = min(steps_of(run, spent, count), calibration.length)
+        if steps not in known:
+            known[steps] = advise(calibration, steps=steps).schedule
+        return known[steps]
+
     made: list[Cell] = []
     for spent in run.evaluations:
         try:
@@ -110,15 +119,8 @@ def _advised(run: Run, calibration: Calibration | None) -> list[Cell]:
         except InputError as error:  # nothing that was measured takes so few steps, say
             say(f"no advice for {spent} evaluations: {error}")
             continue
-        known = {spent: advice.schedule}
-
-        def schedule(count: int, spent: int = spent, known: dict[int, Schedule] = known) -> Schedule:
-            steps = steps_of(run, spent, count)
-            if steps not in known:
-                known[steps] = advise(calibration, steps=min(steps, calibration.length)).schedule
-            return known[steps]
-
-        made.append(Cell("advised", f"{spent}", f"advised: {advice.order}", schedule))
+        known[min(spent, calibration.length)] = advice.schedule
+        made.append(Cell("advised", f"{spent}", f"advised: {advice.order}", partial(schedule, spent)))
     return made
 
 
