@@ -156,6 +156,47 @@ def test_another_measurement_is_not_mixed_with_the_first(weights, tmp_path, caps
     assert (tmp_path / "texts.csv").read_bytes() == before
 
 
+@pytest.mark.parametrize("steps", [1, 2, 4, 8])
+def test_margin_in_blocks_costs_what_duels_loop_says(weights, steps):
+    """Against the loop as DUEL describes it: score, take the best of the block, add their log-probabilities."""
+    from experiments.weights import tiny
+
+    model = tiny.stand_in("x", 20)
+    text = torch.arange(20) * 7 % model.predictor.vocab
+    run = weights["protocol"].Run(20, (20 * steps // 8 or 1,), 8, 1, 0, ("margin in blocks",))
+    (cell,) = weights["protocol"].cells(run, None)
+    schedule = cell.schedule(20)
+    found = weights["protocol"].replay(model.predictor, schedule, text[None], rng=0)
+    shown, total, calls = torch.full_like(text, model.predictor.mask), 0.0, 0
+    for first in range(0, 20, 8):
+        block = torch.arange(first, min(first + 8, 20))
+        for count in schedule.size.sizes(len(block)) if schedule.size.steps <= len(block) else [1] * len(block):
+            with torch.no_grad():
+                told = model.module(shown[None])[0].double().log_softmax(-1)
+            calls += 1
+            best = told.exp().topk(2, dim=-1).values
+            hidden = block[shown[block] == model.predictor.mask]
+            chosen = hidden[(best[hidden, 0] - best[hidden, 1]).topk(int(count)).indices]
+            total -= float(told[chosen, text[chosen]].sum())
+            shown[chosen] = text[chosen]
+    assert float(found.nll[0]) == pytest.approx(total, abs=1e-4)
+    assert int(found.evaluations[0]) == calls
+
+
+@pytest.mark.parametrize("name", ["mdlm", "llada", "dream"])
+def test_the_committed_tables_have_every_rule_and_say_that_they_mean_nothing(weights, name):
+    folder = FOLDER / "experiments" / "results" / "weights"
+    with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    assert tuple(found[0]) == weights["record"].COLUMNS
+    assert {(row["data"], row["rule"]) for row in found} == {
+        (data, rule) for data in ("wikitext", "lambada", "ag_news") for rule in weights["protocol"].RULES
+    }
+    said = (folder / f"{name}.md").read_text(encoding="utf-8")
+    assert "random weights on its real code: these numbers mean nothing but that it ran" in said
+    assert "commit" in said
+
+
 class Noisy(torch.nn.Module):
     """A network with the interface of MDLM's: token ids and a noise level, the mask last."""
 

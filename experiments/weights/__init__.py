@@ -12,3 +12,5 @@ A model says in a file of its own how it is loaded and made tiny; everything els
     record      what was measured, text by text, in a file that outlasts the process; the table of it
     tiny        weights and texts for a try on a CPU
 """
+
+import unmask._torch  # noqa: F401 - before torch itself: its threads then leave a busy machine to others

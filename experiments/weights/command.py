@@ -125,6 +125,10 @@ def run(recipe: Recipe, given: argparse.Namespace) -> str:
         if "advised" in plan.rules:
             own = taken(model, "own", given.text, plan.length, given.calibration_texts, whole=given.rows, option="text")
             calibration = protocol.calibrate(model, own, plan, given.output / "calibration.json")
+            longest = max(int(texts.sequences.counts.max()) for texts in data.values())
+            if longest > calibration.length:
+                longer = f"advice is for rows of up to {calibration.length} tokens, the longest to calibrate on"
+                protocol.say(f"{longer}: longer ones get no more steps than that")
         made = protocol.cells(plan, calibration)
         for texts in data.values():
             for cell in made:
