@@ -25,6 +25,8 @@ References:
     Grassmann, Taksar and Heyman, "Regenerative analysis and steady state distributions for Markov chains"
         (1985): the stationary law by elimination without subtraction.
     Cover and Thomas, "Elements of Information Theory" (2006), chapter 4.
+    "Is your diffusion sampler actually correct?" (2026, arXiv 2602.19619): samplers judged with the exact conditional
+        marginals of a Markov chain in place of a model.
 """
 
 from dataclasses import dataclass

@@ -16,6 +16,10 @@ would take with the same seed, and what each text costs is the same to rounding.
 
 Where texts have an end, what follows it is replayed but not scored, and a text is over once its end is revealed with
 nothing masked before it: evaluations are those of the sampler that stops there (`unmask.sample.Stop`).
+
+References:
+    Turok, De Sa & Kuleshov, DUEL: exact likelihood for masked diffusion via deterministic unmasking, 2026 (arXiv
+        2603.01367): the same for rules that choose positions deterministically.
 """
 
 from collections.abc import Callable, Sequence
@@ -138,6 +142,9 @@ def replay(
         batch: Texts evaluated at once.
         engine: Who does it. The result does not depend on it.
         progress: Called with the number of sequences evaluated since the last call.
+
+    References:
+        Turok, De Sa & Kuleshov, DUEL: exact likelihood for masked diffusion via deterministic unmasking, 2026.
     """
     check.function("progress", progress)
     check.instance("schedule", schedule, Schedule, "be a Schedule")

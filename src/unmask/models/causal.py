@@ -16,6 +16,12 @@ may see, and from their distances. Left to right with one token at a time the ne
 readers that is the ordinary autoregressive network.
 
 A start token, of step −1 as tokens that are given, is seen by all: the first step has something to attend to.
+
+References:
+    Pannatier, Courdier & Fleuret, σ-GPTs: a new approach to autoregressive models, 2024 (arXiv 2404.09562).
+    Xue et al., Any-order GPT as masked diffusion model, 2025 (arXiv 2506.19935).
+    Sahoo et al., Esoteric language models, 2025 (arXiv 2506.01928).
+    Karami & Ghodsi, Auto-regressive masked diffusion models, 2026 (arXiv 2601.16971): whole steps at a time.
 """
 
 from collections.abc import Sequence

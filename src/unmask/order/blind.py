@@ -46,6 +46,10 @@ class Spread(BlindOrder):
     The walk covers the stretch from the first to the last of the positions. For a stretch that is not a power of two
     the van der Corput sequence is walked and each position taken when it is first met.
 
+    References:
+        Besnier et al., Halton scheduler for masked generative image transformer, 2025: such an order for images.
+        arXiv 2606.22976, 2026: bisection, exact for Markov data.
+
     Example:
         >>> bit_reversal(8)
         array([0, 4, 2, 6, 1, 5, 3, 7])
@@ -63,6 +67,9 @@ class SpreadGrid(BlindOrder):
     """`Spread` in two dimensions, for images of `height × width` tokens row by row, shifted at random both ways.
 
     Positions are taken in the order of the recursive (Bayer) pattern that fills a square by quarters.
+
+    References:
+        Besnier et al., Halton scheduler for masked generative image transformer, 2025 (arXiv 2503.17076).
     """
 
     height: int
@@ -97,6 +104,12 @@ class Comb(BlindOrder):
         segments: Number of segments. By default as many as make one tooth per step, `positions / steps`; with a size
             that looks at predictions, whose steps nobody knows, as many as each has tokens, the root of the positions.
         shift: Where the first tooth starts, at random by default. Only with 0 is every segment whole.
+
+    References:
+        Karami & Ghodsi, Auto-regressive masked diffusion models, 2026 (arXiv 2601.16971): strided streams of text.
+        Wang et al., Parallelized autoregressive visual generation, 2025 (arXiv 2412.15119): the same for images.
+        Zhang et al., Locality-aware parallel decoding for efficient autoregressive image generation, 2026 (arXiv
+            2507.01957): near what is known, far from each other.
 
     Example:
         >>> Comb(2).arrange(np.arange(6), length=6, steps=3, rng=np.random.default_rng(1))

@@ -18,6 +18,9 @@ class ExactPredictor(MaskPredictor):
 
     Arguments:
         distribution: The distribution; the mask is the first id beyond its vocabulary.
+
+    References:
+        Is your diffusion sampler actually correct? 2026 (arXiv 2602.19619): such an oracle from Markov chains.
     """
 
     distribution: Distribution

@@ -12,6 +12,10 @@ are predicted and the choice is made on the device.
 number for each of its positions. The same sequence with the same seed gives the same result alone and in any batch,
 if the predictor does; and the numbers at its positions do not depend on the schedule, so schedules can be compared on
 common randomness.
+
+References:
+    Hayakawa, Takida, Imaizumi, Wakaki & Mitsufuji, Demystifying MaskGIT sampler and beyond, 2025 (arXiv 2510.04525):
+        choose, then sample.
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -14,6 +14,8 @@ Two closed forms stand beside it: the square-root rule, the continuous limit `s 
 curve, and the logit schedule, which needs no curve: steps uniform in the log-odds of the revealed fraction.
 
 References:
+    Hoogeboom, Gritsenko, Bastings, Poole, van den Berg & Salimans, Autoregressive diffusion models, 2022 (arXiv
+        2110.02037): dynamic programming on the losses of a model, in random order.
     Chen, Cong & Li, Optimal inference schedules for masked diffusion models, 2025 (the oracle schedule).
     Lavenant & Zanella, Error bounds and optimal schedules for masked diffusions, 2025 (the square-root rule).
     Dmitriev, Huang & Wei, Efficient sampling with discrete diffusion models, 2026 (log-odds time).
@@ -45,6 +47,9 @@ class Optimal(Planned):
     Arguments:
         steps: The number of steps.
         curve: The loss curve.
+
+    References:
+        Hoogeboom et al., Autoregressive diffusion models, 2022 (arXiv 2110.02037).
 
     Example:
         On a Reed–Solomon code of dimension 3 of 5 tokens, two steps suffice: three free tokens, then the rest.
