@@ -72,7 +72,9 @@ class Row(NamedTuple):
 
 def wanted() -> list[Row]:
     """All rows, those with few evaluations first; in one block they are those that would take as many steps."""
-    pairs = [(block, steps) for block in BLOCKS for steps in STEPS if steps <= block and steps * LENGTH // block <= MOST]
+    pairs = [
+        (block, steps) for block in BLOCKS for steps in STEPS if steps <= block and steps * LENGTH // block <= MOST
+    ]
     rows: list[Row] = []
     for block, steps in pairs:
         # One by one, whatever does not look comes to a walk through the block: left to right stands for all of these.
@@ -103,11 +105,18 @@ def table(nats: dict[str, np.ndarray]) -> list[dict[str, object]]:
         over_whole, over_whole_error = paired(nats, row, row.whole, scale)
         found.append(
             {
-                "order": row.order, "block": "" if row.block == LENGTH else row.block, "steps": row.steps,
-                "evaluations": row.evaluations, "windows": len(bits), "bits": f"{bits.mean():.5f}",
-                "error": f"{bits.std(ddof=1) / len(bits) ** 0.5:.5f}", "over": over, "over_error": over_error,
-                "over_whole": over_whole, "over_whole_error": over_whole_error,
-            }  # fmt: skip
+                "order": row.order,
+                "block": "" if row.block == LENGTH else row.block,
+                "steps": row.steps,
+                "evaluations": row.evaluations,
+                "windows": len(bits),
+                "bits": f"{bits.mean():.5f}",
+                "error": f"{bits.std(ddof=1) / len(bits) ** 0.5:.5f}",
+                "over": over,
+                "over_error": over_error,
+                "over_whole": over_whole,
+                "over_whole_error": over_whole_error,
+            }
         )
     return found
 

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from unmask import models, names, order, size
-from unmask.models.caches import Cached, Delayed, Dual, Prefix, Rule
+from unmask.models.caches import Cached, Delayed, Dual, Prefix, Renewal
 from unmask.predict import MaskPredictor, evaluating
 from unmask.sample import Sampler
 from unmask.sample.draw import Replay
@@ -56,7 +56,7 @@ class Setting(NamedTuple):
         return Schedule(size.Even(self.steps), inner if self.block == LENGTH else order.Blocks(inner, self.block))
 
     @property
-    def rules(self) -> dict[tuple[str, str], Rule]:
+    def rules(self) -> dict[tuple[str, str], Renewal]:
         """Name and refresh -> rule; the first computes everything."""
         exact = {("everything", "1"): Delayed(1)}
         if self.block < LENGTH:
@@ -123,13 +123,21 @@ def measured(predictor: MaskPredictor, setting: Setting, texts: torch.Tensor, de
         ratios = [each[name, refresh].seconds / each["everything", "1"].seconds for each in rounds]
         rows.append(
             {
-                "rule": name, "refresh": refresh, "order": setting.order,
-                "block": "" if setting.block == LENGTH else setting.block, "steps": setting.steps,
-                "evaluations": f"{first.evaluations:g}", "windows": len(texts), "bits": f"{bits.mean():.5f}",
-                "error": f"{bits.std(ddof=1) / len(bits) ** 0.5:.5f}", "over": f"{over.mean():.5f}",
-                "over_error": f"{over.std(ddof=1) / len(over) ** 0.5:.5f}", "computed": f"{first.computed:.4f}",
-                "ratio": f"{np.mean(ratios):.3f}", "device": device,
-            }  # fmt: skip
+                "rule": name,
+                "refresh": refresh,
+                "order": setting.order,
+                "block": "" if setting.block == LENGTH else setting.block,
+                "steps": setting.steps,
+                "evaluations": f"{first.evaluations:g}",
+                "windows": len(texts),
+                "bits": f"{bits.mean():.5f}",
+                "error": f"{bits.std(ddof=1) / len(bits) ** 0.5:.5f}",
+                "over": f"{over.mean():.5f}",
+                "over_error": f"{over.std(ddof=1) / len(over) ** 0.5:.5f}",
+                "computed": f"{first.computed:.4f}",
+                "ratio": f"{np.mean(ratios):.3f}",
+                "device": device,
+            }
         )
         print(*rows[-1].values(), flush=True)
     own = exact.seconds / np.mean([each["everything", "1"].seconds for each in rounds])

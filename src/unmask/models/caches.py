@@ -46,7 +46,7 @@ class Now(NamedTuple):
     settled: Tensor
 
 
-class Rule(ABC):
+class Renewal(ABC):
     """Which positions a step computes anew.
 
     Attributes:
@@ -62,7 +62,7 @@ class Rule(ABC):
 
 @final
 @dataclass(frozen=True)
-class Prefix(Rule):
+class Prefix(Renewal):
     """Keeps what stands before the current block, from the block's first step on.
 
     Arguments:
@@ -84,7 +84,7 @@ class Prefix(Rule):
 
 @final
 @dataclass(frozen=True)
-class Dual(Rule):
+class Dual(Renewal):
     """Keeps all that stands outside the current block, before and after it, from the block's first step on.
 
     Arguments:
@@ -106,7 +106,7 @@ class Dual(Rule):
 
 @final
 @dataclass(frozen=True)
-class Delayed(Rule):
+class Delayed(Renewal):
     """Keeps what is known, from one step after the one that revealed it: then it was computed from its own token.
 
     Arguments:
@@ -154,7 +154,7 @@ class Cached(Wrapper):
     """
 
     predictor: Reading  # pyright: ignore[reportIncompatibleVariableOverride] - fixed, as the class is frozen
-    rule: Rule
+    rule: Renewal
 
     remembers = True
 
@@ -163,7 +163,7 @@ class Cached(Wrapper):
             raise check.InputError(
                 "predictor", "be that of a network of unmask.models.transformer", found=type(self.predictor).__name__
             )
-        check.instance("rule", self.rule, Rule, "be a rule of unmask.models.caches")
+        check.instance("rule", self.rule, Renewal, "be a rule of unmask.models.caches")
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         return self.predictor(tokens, masked, rows)
