@@ -62,10 +62,9 @@ class Setting(NamedTuple):
         exact = {("everything", "1"): Delayed(1)}
         if self.block < LENGTH:
             block = self.block
-            return exact | {
-                ("prefix", ""): Prefix(block), ("dual", ""): Dual(block),
-                ("delayed", "4"): Delayed(4, block), ("delayed", "never"): Delayed(NEVER, block),
-            }  # fmt: skip
+            often = {("delayed", "4"): Delayed(4, block)} if self.steps > 4 else {}
+            kept = {("prefix", ""): Prefix(block), ("dual", ""): Dual(block)}
+            return exact | kept | often | {("delayed", "never"): Delayed(NEVER, block)}
         return exact | {("delayed", str(n)): Delayed(n) for n in (2, 4, 8)} | {("delayed", "never"): Delayed(NEVER)}
 
 
