@@ -289,6 +289,9 @@ def inside() -> str:
     """Bits per character of every order inside blocks."""
     rows = common.read("blocks.csv")
     found = {(int(r["block"]), int(r["steps"]), r["order"]): r for r in rows if r["block"]}
+    # Left to right one by one is the same in blocks and without: a whole comb with a tooth for every character.
+    walked = [r for r in rows if not r["block"] and (r["order"], r["steps"]) == ("whole-comb", "256")]
+    found |= {(*key, "left-to-right"): walked[0] for *key, _ in tuple(found) if walked and key[0] == key[1]}
     body = []
     for block, steps in sorted({key[:2] for key in found}):
         own = {name: float(found[block, steps, name]["bits"]) for name in _INNER if (block, steps, name) in found}
