@@ -275,6 +275,79 @@ def tried() -> str:
     return markdown(["trained on", "network", "scored under", "bits per character"], body)
 
 
+_INNER = ("whole-comb", "comb", "spread", "dilated", "random", "left-to-right", "confidence", "margin", "entropy")
+_FULL = 512  # windows; fewer are a first look
+
+
+def sample_of(rows: list[dict[str, str]]) -> str:
+    """What a table was measured on."""
+    count = int(rows[0]["windows"])
+    return f"{count} windows of test text" + ("" if count >= _FULL else " (a first look: do not quote)")
+
+
+def inside() -> str:
+    """Bits per character of every order inside blocks."""
+    rows = common.read("blocks.csv")
+    found = {(int(r["block"]), int(r["steps"]), r["order"]): r for r in rows if r["block"]}
+    # Left to right one by one is the same in blocks and without: a whole comb with a tooth for every character.
+    walked = [r for r in rows if not r["block"] and (r["order"], r["steps"]) == ("whole-comb", "256")]
+    found |= {(*key, "left-to-right"): walked[0] for *key, _ in tuple(found) if walked and key[0] == key[1]}
+    body = []
+    for block, steps in sorted({key[:2] for key in found}):
+        own = {name: float(found[block, steps, name]["bits"]) for name in _INNER if (block, steps, name) in found}
+        cells = [f"{own[name]:.3f}" if name in own else "" for name in _INNER]
+        cells = [
+            f"**{cell}**" if name in own and own[name] == min(own.values()) else cell
+            for name, cell in zip(_INNER, cells, strict=True)
+        ]
+        body.append([f"{block}, {steps} steps", str(256 // block * steps), *cells])
+    return f"Bits per character, {sample_of(rows)}:\n\n" + markdown(["blocks of", "evaluations", *_INNER], body)
+
+
+def apart() -> str:
+    """The comb inside blocks against the margin rule, and against a comb of the whole window."""
+    rows = common.read("blocks.csv")
+    body = []
+    for r in rows:
+        if r["order"] != "whole-comb" or not r["block"]:
+            continue
+        whole = f"{float(r['over_whole']):+.3f} ± {float(r['over_whole_error']):.3f}" if r["over_whole"] else ""
+        line = [f"{float(r['bits']):.3f} ± {float(r['error']):.3f}"]
+        line += [f"{float(r['over']):+.3f} ± {float(r['over_error']):.3f}" if r["over"] else "", whole]
+        body.append([f"{r['block']}, {r['steps']} steps", r["evaluations"], *line])
+    whole = {(r["order"], r["steps"]): float(r["bits"]) for r in rows if not r["block"]}
+    said = "; ".join(
+        f"{steps} steps cost {bits:.3f} (margin {whole['margin', steps]:.3f})"
+        for (name, steps), bits in whole.items()
+        if name == "whole-comb" and ("margin", steps) in whole
+    )
+    head = ["blocks of", "evaluations", "whole-comb inside", "over margin inside", "over a comb of the whole window"]
+    return markdown(head, body) + f"\n\nA comb of the whole window, without blocks: {said}."
+
+
+def caches() -> str:
+    """Approximate caches: bits, share of positions computed, seconds."""
+    rows = common.read("caches.csv")
+    body = []
+    for r in rows:
+        if r["rule"] == "everything":
+            continue
+        where = f"blocks of {r['block']}" if r["block"] else "whole window"
+        rule = r["rule"] if not r["refresh"] else f"{r['rule']}, refresh {r['refresh']}"
+        body.append(
+            [
+                f"{r['order']}, {where}, {r['steps']} steps",
+                rule,
+                f"{float(r['bits']):.3f}",
+                f"{float(r['over']):+.4f} ± {float(r['over_error']):.4f}",
+                f"{100 * float(r['computed']):.0f} %",
+                f"{float(r['ratio']):.2f}",
+            ]
+        )
+    head = ["schedule", "cache", "bits per character", "over no cache", "positions computed", "seconds"]
+    return f"On {sample_of(rows)}, all at once on one {rows[0]['device']}:\n\n" + markdown(head, body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "front": front,
     "frontier": frontier,
@@ -289,6 +362,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "samples": samples,
     "reactions": reactions,
     "halves": halves,
+    "inside": inside,
+    "apart": apart,
+    "caches": caches,
 }
 
 

@@ -258,6 +258,48 @@ def test_no_periodic_order_beats_the_comb_in_sixteen_steps():
     assert gain < -3 * error  # but few steps leave room
 
 
+def test_inside_blocks_what_stands_apart_costs_least():
+    """What is advised on the page of integrations, against the committed measurement."""
+    found = {(r["block"], int(r["steps"]), r["order"]): r for r in rows("blocks.csv")}
+    bits = {key: float(r["bits"]) for key, r in found.items()}
+    inside = {key[:2] for key in found if key[0] and key[1] < int(key[0]) and (*key[:2], "margin") in found}
+    assert {("16", 2), ("32", 4)} <= inside
+    # Blocks of 4 in two steps leave little to choose.
+    assert all(abs(float(found["4", 2, name]["over"])) < 0.15 for name in ("whole-comb",) if ("4", 2, name) in found)
+    inside.discard(("4", 2))
+    for where in inside:
+        comb = found[*where, "whole-comb"]
+        assert float(comb["over"]) < -3 * float(comb["over_error"])
+        apart = [bits[*where, name] for name in ("whole-comb", "comb", "spread") if (*where, name) in bits]
+        looks = [bits[*where, name] for name in ("confidence", "margin", "entropy") if (*where, name) in bits]
+        assert max(apart) < min(looks)
+        if where[1] == 2 and (*where, "random") in bits:
+            assert bits[*where, "random"] < min(looks)
+        if (*where, "left-to-right") in bits and int(where[0]) // where[1] > 2:
+            assert bits[*where, "left-to-right"] > max(looks)
+    for short, long in (("8", "16"), ("16", "32")):
+        for (block, steps), longer in (((short, 2), (long, 4)), ((short, 4), (long, 8))):
+            if {(block, steps), longer} <= inside:
+                assert bits[*longer, "whole-comb"] < bits[block, steps, "whole-comb"]
+    four_times = min(cost for (block, steps, _), cost in bits.items() if block and 256 // int(block) * steps == 64)
+    assert bits["", 16, "whole-comb"] < four_times + 0.1
+
+
+def test_caches_cost_what_they_leave_out():
+    found = rows("caches.csv")
+    for r in found:
+        if r["rule"] == "everything":
+            assert (float(r["computed"]), float(r["ratio"]), float(r["over"])) == (1, 1, 0)
+        else:
+            assert float(r["computed"]) < 1
+    share = {
+        (r["rule"], r["refresh"]): float(r["computed"])
+        for r in found
+        if (r["order"], r["block"]) == ("whole-comb", "16")
+    }
+    assert share["dual", ""] == pytest.approx((1 + 3 * 16 / 256) / 4, abs=1e-4)
+
+
 def test_a_schedule_is_served_best_by_a_model_trained_on_its_masks():
     found = {
         (r["masks"], r["schedule"]): (float(r["over_uniform"]), float(r["over_uniform_error"]))

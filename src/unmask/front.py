@@ -115,6 +115,7 @@ def calibrate(
     *,
     orders: Sequence[str] | None = None,
     rules: Sequence[str] = (),
+    blocks: int | None = None,
     texts: int = _TEXTS,
     points: int = POINTS,
     seed: int = 0,
@@ -130,6 +131,8 @@ def calibrate(
             of which planned schedules are measured (`rules`).
         rules: Names of schedules to measure one by one, such as "confidence/threshold:0.9"; of a model that remembers
             "planned" by default: one pass each.
+        blocks: Tokens of a block, for a model that fills one after the other: several orders inside blocks are then
+            measured as rules, and none of the whole text unless `orders` says so.
         texts: How many sequences, at most.
         points: Places at which orders are measured; more is finer and slower.
         seed: Seeds everything that is random.
@@ -140,7 +143,7 @@ def calibrate(
     longest = int(sequences.counts.max())
     asked = check.listed("orders", USUAL_ORDERS if orders is None else orders, "be names")
     named = check.listed("rules", rules, "be names")
-    asked, named = usual(found, list(asked), list(named), said=orders is not None)
+    asked, named = usual(found, list(asked), list(named), said=orders is not None, blocks=blocks)
     kinds: dict[str, BlindOrder] = {name: measurable(name) for name in asked}
     wanted = {name: kind for name, kind in kinds.items() if fits(kind, longest)}
     schedules = rules_named(named, longest)

@@ -23,7 +23,7 @@ from unmask.schedule import Schedule
 from unmask.words.calibrating import begin, usual
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
-from unmask.words.rules import RULE_WORDS, check_rule
+from unmask.words.rules import RULE_WORDS, check_rule, inside_blocks
 from unmask.words.schedules import USUAL_ORDERS, measurable
 from unmask.words.sentences import abbreviated, bits, evaluated, number
 from unmask.words.texts import Texts, about
@@ -48,6 +48,10 @@ _TABLE = (8, 16, 32, 64)
     "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
     help="Rules to measure too, one by one, such as all, confidence, or confidence/threshold:0.9.",
 )  # fmt: skip
+@click.option(
+    "--blocks", type=options.INTEGER, metavar="B",
+    help="Measure orders inside blocks of so many tokens, filled one after the other, and not those of a whole text.",
+)  # fmt: skip
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
@@ -61,6 +65,7 @@ def calibrate(
     output: Path,
     orders: list[str],
     rules: list[str] | None,
+    blocks: int | None,
     length: int | None,
     points: int,
     workers: Workers,
@@ -81,6 +86,11 @@ def calibrate(
     such as 'fast-dllm', or an order and a size: 'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32
     tokens 'blocks-32/confidence/threshold:0.9'. 'all' is a small set of them.
 
+    For a model that fills one block after the other, --blocks 32 measures what can be done inside blocks of 32 tokens:
+    whole combs, spread, random and margin order in 2, 4, 8 and 16 steps a block, and left to right one by one. Each is
+    run on the texts, and takes as many evaluations as the sampler would. `unmask advise` then says which order and how
+    many steps a block. The word 'blocks-32' among --rules is the same beside other orders.
+
     Rows of --data may differ in length and in what is to be filled of them: the answer to a prompt, or a text but for
     what is given of it. Losses are then those at each share revealed, and bits per token those of what is to be filled.
     No row is cut: those that are too long for the model, or for --length, are left out and counted.
@@ -94,6 +104,7 @@ def calibrate(
       unmask calibrate --text held-out.txt --output c.json --texts 4096 --engine ray
       unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --texts 256
       unmask calibrate --model causal --text held-out.txt --output c.json
+      unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --blocks 32
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
@@ -110,13 +121,15 @@ def calibrate(
     where texts differ), rows of steps, order, sizes, bits_per_token and error; best orders first.
     """
     check.integer("points", points, least=1)
+    if blocks is not None:
+        inside_blocks(blocks)
     check_place("output", output)
 
     texts.required()
     engine = workers.on(source.place)
     model = source.load_for(length, whole=texts.data is not None)
     strict = click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT
-    orders, rules = usual(model, orders, rules or [], said=strict)
+    orders, rules = usual(model, orders, rules or [], said=strict, blocks=blocks)
     begun = begin(output, model, texts, seed, orders, rules, strict=strict)
     taken, kept = begun.taken, begun.kept
     wanted, schedules, rows = begun.orders, begun.rules, taken.sequences

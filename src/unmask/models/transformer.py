@@ -84,7 +84,7 @@ class Transformer(Network):
             raise check.InputError("tokens", f"have at most {self.config.length} positions", found=f"{length}")
         # Padding has no row of its own: any serves, as nothing sees it.
         x = self.embed(tokens if present is None else tokens.where(present, 0))
-        cos, sin = self._turns(torch.arange(length, device=tokens.device), x)
+        cos, sin = self.turns(torch.arange(length, device=tokens.device), x)
         mix = partial(attend, seen=_visible(present))
         for layer in self.layers:
             x = layer(x, cos, sin, mix)
@@ -94,7 +94,7 @@ class Transformer(Network):
     def read(self, memory: Digest, rows: Rows, present: Tensor | None = None) -> Tensor:
         """Hidden states of the rows, shape `(rows, width)`; `present` as for the memory."""
         x = memory.states.flatten(0, 1)[rows.flat]
-        cos, sin = self._turns(rows.flat % memory.states.shape[1], x)
+        cos, sin = self.turns(rows.flat % memory.states.shape[1], x)
         seen = _visible(present)
 
         def mix(query: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class Transformer(Network):
         """This model as a mask predictor."""
         return Reading(self)
 
-    def _turns(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def turns(self, positions: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines of the positions, with room for an axis of heads."""
         cos, sin = self.get_buffer("cos")[positions, None], self.get_buffer("sin")[positions, None]
         return cos.to(x.dtype), sin.to(x.dtype)
@@ -136,15 +136,15 @@ class Reading(OfNetwork):
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         index = torch.arange(tokens.numel(), device=tokens.device) if rows is None else rows
         if tokens.is_cuda:
-            present = tokens != self.pad if self._padded(tokens) else None
+            present = tokens != self.pad if self.padded(tokens) else None
             # To count the rows of a sequence would be to wait for the GPU.
             places = Rows.at_home(index, tokens.shape[1])
             hidden = self.model.read(self.model.memory(tokens, present), places, present)
         else:
-            hidden = (self._by_length if self._padded(tokens) else self._hidden)(tokens, index)
+            hidden = (self._by_length if self.padded(tokens) else self._hidden)(tokens, index)
         return Prediction((hidden,), self.model.head, self.vocab)
 
-    def _padded(self, tokens: Tensor) -> bool:
+    def padded(self, tokens: Tensor) -> bool:
         """Whether there is padding: it stands at the end of a sequence, so one token of each says it.
 
         A GPU is waited for, once in a call: without padding attention is faster than with a mask that hides nothing.

@@ -13,7 +13,7 @@ from unmask import order
 from unmask.calibration import Calibration
 from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
-from unmask.words.rules import PLANNED, rules_named
+from unmask.words.rules import PLANNED, inside_blocks, rules_named
 from unmask.words.schedules import check_combs, fits, measurable
 from unmask.words.texts import Texts
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 _WINDOWS, _ROWS = 6, 32  # texts of a first answer, which takes the built-in model about 20 seconds
 
 
-def usual(model: "Model", orders: list[str], rules: list[str], *, said: bool) -> tuple[list[str], list[str]]:
+def usual(
+    model: "Model", orders: list[str], rules: list[str], *, said: bool, blocks: int | None = None
+) -> tuple[list[str], list[str]]:
     """What is measured of a model: orders and rules, or of one that remembers rules alone, planned ones.
 
     Arguments:
@@ -32,10 +34,14 @@ def usual(model: "Model", orders: list[str], rules: list[str], *, said: bool) ->
         orders: Names of orders.
         rules: Names of rules.
         said: Whether the orders were asked for.
+        blocks: Tokens of a block, if it is to fill one after the other: then orders inside blocks are measured as
+            rules, and those of the whole text only if they were asked for.
 
     Raises:
         InputError: if orders of a model that remembers were asked for.
     """
+    if blocks is not None:
+        orders, rules = orders if said else [], [*rules, inside_blocks(blocks)]
     if not model.predictor.remembers:
         return orders, rules
     if said and orders:

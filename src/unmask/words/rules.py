@@ -3,7 +3,10 @@
 confidence/threshold:0.9               an order and a size that looks at predictions, with its number
 confidence/even:16                     an order and a size with its number of steps
 confidence/even                        the same at 4, 8, 16 and 32 steps
-blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other
+blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other; steps are those of a block
+blocks-32/confidence/even              the same at 2, 4, 8 and 16 steps a block, fewer than it has tokens
+blocks-32                              inside blocks whole combs, spread, random and margin order in as many steps, and
+                                       left to right one by one
 confidence                             an order that looks at predictions: even sizes, and thresholds 0.5, 0.7 and 0.9
 entropy-bound                          entropy bounds of 0.1, 0.5, 1 and 2 nats
 fast-dllm                              a rule that was published under a name
@@ -25,10 +28,12 @@ STEPS = (4, 8, 16, 32)
 PLANNED = "planned"  # what is measured of a model that remembers, where nobody says
 _THRESHOLDS = ("threshold:0.5", "threshold:0.7", "threshold:0.9")
 _BOUNDS = ("0.1", "0.5", "1", "2")
+_STEPS_INSIDE = (2, 4, 8, 16)  # of a block
+_INSIDE = ("whole-comb", "spread", "random", "margin")
 _REACTIVE = tuple(name for name, entry in ORDERS.items() if entry.alone and issubclass(entry.kind, order.ReactiveOrder))
 _EXAMPLES = ("confidence/threshold:0.9", "confidence/even:16", "blocks-32/confidence/threshold:0.9")
 # What the shell proposes, and a sentence about a wrong one.
-RULE_WORDS = ("all", PLANNED, *_REACTIVE, "entropy-bound", *RULES, *_EXAMPLES)
+RULE_WORDS = ("all", PLANNED, *_REACTIVE, "entropy-bound", *RULES, "blocks-32", *_EXAMPLES)
 _ALL = (
     *(f"confidence/{each}" for each in ("even:8", "even:16", "even:32", *_THRESHOLDS)),
     "margin/even:16",
@@ -36,7 +41,7 @@ _ALL = (
     *(f"entropy/entropy-bound:{each}" for each in _BOUNDS[1:]),
     "spread/entropy-bound:1",
 )
-_BLOCKS = re.compile("blocks-([0-9]{1,18})/(.*)", re.DOTALL)
+_BLOCKS = re.compile("blocks-([0-9]{1,18})(?:/(.*))?", re.DOTALL)
 
 
 def rules_named(words: Iterable[str], length: int) -> dict[str, Schedule]:
@@ -49,6 +54,8 @@ def rules_named(words: Iterable[str], length: int) -> dict[str, Schedule]:
     Example:
         >>> list(rules_named(["fast-dllm", "margin/even"], 8))
         ['confidence/threshold:0.9', 'margin/even:4', 'margin/even:8']
+        >>> list(rules_named(["blocks-4"], 8))[-2:]
+        ['blocks-4/margin/even:2', 'blocks-4/left-to-right/even:4']
     """
     names = (name for word in words for name in _spelled_out(word, length))
     return {name: _schedule(name, length) for name in dict.fromkeys(names)}
@@ -73,13 +80,26 @@ def _spelled_out(word: str, length: int) -> list[str]:
         return [*_spelled_out(f"{word}/even", length), *(f"{word}/{each}" for each in _THRESHOLDS)]
     elif word == "entropy-bound":
         return [f"entropy/entropy-bound:{each}" for each in _BOUNDS]
+    elif (blocks := _BLOCKS.fullmatch(word)) and blocks[2] is None:
+        inside = [name for each in _INSIDE for name in _spelled_out(f"{word}/{each}/even", length)]
+        # One by one is what all are compared with; it is the same in blocks of any length.
+        return list(dict.fromkeys([*inside, f"{word}/left-to-right/even:{_longest(blocks[1], length)}"]))
     before, slash, size = word.rpartition("/")
     if not slash:
         check.known("rule", word, RULE_WORDS)
     if ":" in size:
         return [word]
     check.known("size", size, FREE_SIZES)
+    if blocks := _BLOCKS.fullmatch(before):
+        longest = _longest(blocks[1], length)
+        inside = [steps for steps in _STEPS_INSIDE if steps < longest] or [longest]
+        return [f"{before}/{size}:{steps}" for steps in inside]
     return [f"{before}/{size}:{steps}" for steps in STEPS if steps <= length] or [f"{before}/{size}:{length}"]
+
+
+def _longest(blocks: str, length: int) -> int:
+    """Tokens of the longest block: a text may be shorter than a block is long."""
+    return max(1, min(int(blocks), length))
 
 
 def _fits(name: str, length: int) -> bool:
@@ -91,7 +111,7 @@ def _schedule(name: str, length: int) -> Schedule:
     before, _, size_word = name.rpartition("/")
     blocks = _BLOCKS.fullmatch(before)
     with check.within("rule", name):
-        ranking = order_named(blocks[2] if blocks else before)
+        ranking = order_named((blocks[2] or "") if blocks else before)
         if not fits(ranking, length):
             raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(before))
         kind, _, number = size_word.partition(":")
@@ -102,6 +122,15 @@ def _schedule(name: str, length: int) -> Schedule:
         else:
             sizes = reactive_named(size_word)
         return Schedule(sizes, order.Blocks(ranking, int(blocks[1])) if blocks else ranking)
+
+
+def inside_blocks(length: int) -> str:
+    """The word for what is usually wanted inside blocks of a length.
+
+    Raises:
+        InputError: if there are no such blocks.
+    """
+    return f"blocks-{check.integer('blocks', length, least=1, most=check.LONGEST)}"
 
 
 def order_and_size(name: str, schedule: Schedule) -> tuple[str, str]:

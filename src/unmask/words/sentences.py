@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from unmask import bounds, size
 from unmask.calibration import Advice, Calibration, Forecast
+from unmask.order import Blocks
 from unmask.words.rules import order_and_size
 
 _FEW = 32  # texts below which a choice among schedules is noticeably too hopeful
@@ -168,6 +169,12 @@ def _taken(found: Advice, length: int, equal: bool) -> str:
     spent = f"{found.evaluations:.1f} evaluations on average"
     if found.plan.schedule.blind and equal:
         spent = evaluated(found.evaluations)
+    schedule = found.plan.schedule
+    if isinstance(schedule.order, Blocks) and isinstance(schedule.size, size.Blind):
+        inner, each = ranking.partition("/")[2] or ranking, counted(schedule.size.steps, "step")
+        kind = sizes.partition(":")[0]
+        tokens = counted(schedule.order.length, "token")
+        return f"Take blocks of {tokens}: {inner} order inside, {each} a block, {kind} sizes, {spent} in all.{looks}"
     return f"Take the rule {found.order}: {ranking} order, {sizes} sizes, {spent}.{looks}"
 
 
