@@ -3,7 +3,8 @@
 confidence/threshold:0.9               an order and a size that looks at predictions, with its number
 confidence/even:16                     an order and a size with its number of steps
 confidence/even                        the same at 4, 8, 16 and 32 steps
-blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other
+blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other, from the first masked one on
+whole-blocks-32/comb/even:8            likewise, with blocks from the beginning of the text, as block-causal models have
 confidence                             an order that looks at predictions: even sizes, and thresholds 0.5, 0.7 and 0.9
 entropy-bound                          entropy bounds of 0.1, 0.5, 1 and 2 nats
 fast-dllm                              a rule that was published under a name
@@ -36,7 +37,7 @@ _ALL = (
     *(f"entropy/entropy-bound:{each}" for each in _BOUNDS[1:]),
     "spread/entropy-bound:1",
 )
-_BLOCKS = re.compile("blocks-([0-9]{1,18})/(.*)", re.DOTALL)
+_BLOCKS = re.compile("(whole-)?blocks-([0-9]{1,18})/(.*)", re.DOTALL)
 
 
 def rules_named(words: Iterable[str], length: int) -> dict[str, Schedule]:
@@ -91,7 +92,7 @@ def _schedule(name: str, length: int) -> Schedule:
     before, _, size_word = name.rpartition("/")
     blocks = _BLOCKS.fullmatch(before)
     with check.within("rule", name):
-        ranking = order_named(blocks[2] if blocks else before)
+        ranking = order_named(blocks[3] if blocks else before)
         if not fits(ranking, length):
             raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(before))
         kind, _, number = size_word.partition(":")
@@ -101,7 +102,8 @@ def _schedule(name: str, length: int) -> Schedule:
             sizes = SIZES[kind].make(steps)
         else:
             sizes = reactive_named(size_word)
-        return Schedule(sizes, order.Blocks(ranking, int(blocks[1])) if blocks else ranking)
+        start = 0 if blocks and blocks[1] else None  # whole blocks are those of the text, whatever is given of it
+        return Schedule(sizes, order.Blocks(ranking, int(blocks[2]), start) if blocks else ranking)
 
 
 def order_and_size(name: str, schedule: Schedule) -> tuple[str, str]:
