@@ -6,6 +6,7 @@ loop calls.
 """
 
 import importlib.util
+import inspect
 import json
 import os
 import shutil
@@ -93,7 +94,9 @@ def loaded(request, tmp_path_factory):
         for weights in network.parameters():
             weights.add_(torch.randn_like(weights) * 0.1)
         if network.get_output_embeddings() is not None:
-            network.get_output_embeddings().weight[:5] = 0  # their own loops may draw any token: let it be none of these
+            network.get_output_embeddings().weight[:5] = (
+                0  # their own loops may draw any token: let it be none of these
+            )
     network.save_pretrained(folder)
     (folder / "config.json").write_text(json.dumps(described))
     return request.param, models.load(f"hf:{folder}", trust_remote_code=True)
@@ -161,14 +164,19 @@ def written(name, network, prompt, new):
     if name == "llada2":
         inner = network.forward
 
-        def forward(tokens, attention_mask, **others):  # the loop makes its mask in half precision, whatever the weights
+        def forward(
+            tokens, attention_mask, **others
+        ):  # the loop makes its mask in half precision, whatever the weights
             return inner(tokens, attention_mask=attention_mask.float(), **others)
 
         network.forward = forward
+        # That of 2.1 also rewrites tokens that it has revealed, if it is more certain of others than this.
+        edits = {"editing_threshold": 2.0, "num_to_transfer": 2}
+        known = inspect.signature(network.generate).parameters
+        options = {name: value for name, value in edits.items() if name in known}
+        options |= {"block_length": BLOCK, "steps": 2, "gen_length": new, "threshold": 2.0}
         try:
-            found = network.generate(
-                inputs=prompt, block_length=BLOCK, steps=2, gen_length=new, threshold=2.0, eos_id=10**6, mask_id=MASK
-            )
+            found = network.generate(inputs=prompt, eos_id=10**6, mask_id=MASK, **options)
         finally:
             del network.forward
         return found[0, :new]
