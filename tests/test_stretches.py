@@ -1,7 +1,7 @@
 """Block-causal models of Hugging Face: how each family is called, what it says with blocks kept, what is refused.
 
-The stand-ins have the arguments, conventions and caches of LLaDA 2.x, SDAR, Fast-dLLM v2 and BD3-LM, and nothing else of
-them; `test_real_blocks.py` runs the published code.
+The stand-ins have the arguments, conventions and caches of LLaDA 2.x, SDAR, Fast-dLLM v2 and BD3-LM, and nothing else
+of them; `test_real_blocks.py` runs the published code.
 """
 
 import json
@@ -146,7 +146,8 @@ class Part(torch.nn.Module):
     def __init__(self, config):
         super().__init__()
         self.block_size, self.kv_cache, self.cache_idx = config.block_size, None, 0
-        self.joint, self.out = torch.nn.Linear(config.width, 3 * config.width), torch.nn.Linear(config.width, config.width)
+        self.joint = torch.nn.Linear(config.width, 3 * config.width)
+        self.out = torch.nn.Linear(config.width, config.width)
 
     def forward(self, x, place, seen):
         joint = self.joint(x)

@@ -6,6 +6,7 @@ same function. What the layers made of finished blocks is kept (`unmask.predict.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 from unmask import _check as check
@@ -15,7 +16,7 @@ from unmask.models._cells import COMPANY, padded
 from unmask.models._layers import Layer, Reader, start_small
 from unmask.models.shape import Network, Shape
 from unmask.predict import BlockNetwork, Blockwise
-from unmask.predict.blocks import Join, visible
+from unmask.predict.blocks import Join, itself, visible
 
 
 @final
@@ -67,7 +68,7 @@ class BlockCausal(Network, BlockNetwork):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of all positions."""
-        return self.head(self.run(tokens, 0, lambda number, *parts: parts))
+        return self.head(self.run(tokens, 0, itself))
 
     def run(self, tokens: Tensor, start: int, join: Join) -> Tensor:
         stop, count = start + tokens.shape[1], len(tokens)
@@ -95,7 +96,7 @@ class BlockCausal(Network, BlockNetwork):
         key, value = self.keys_values(self.kept(x)).unflatten(-1, (2, self.config.heads, -1)).unbind(-3)
         keys, values = kept(len(self.layers), rotate(key, cos, sin), value)
         for reader in self.readers:
-            x = reader(x, cos, sin, lambda query: read(query, keys, values))
+            x = reader(x, cos, sin, partial(read, keys=keys, values=values))
         return self.norm(x)[:count]
 
     def logits(self, states: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.models.split import split
 from unmask.predict import BlockNetwork, Blockwise
-from unmask.predict.blocks import Join, visible
+from unmask.predict.blocks import Join, itself, visible
 
 _BLOCK_NAMES = ("block_size", "block_length", "bd_size")
 _ROUNDINGS = 64  # of the largest logit, in units of its last digit: a deep network adds up many
@@ -165,13 +165,13 @@ def _past() -> Any:
 
 def default_of(network: Any, names: Sequence[str]) -> int | None:
     """A number that a configuration says under one of some names, or that the model's own way to write takes for it."""
-    said = (getattr(network.config, name, None) for name in names)
+    said: list[object] = [getattr(network.config, name, None) for name in names]
     try:
         written = inspect.signature(network.generate).parameters
+        said += [written[name].default for name in names if name in written]
     except (AttributeError, TypeError, ValueError):
-        written = {}
-    taken = (written[name].default for name in names if name in written)
-    return next((found for found in (*said, *taken) if type(found) is int and found >= 0), None)
+        pass  # it has none, or none that can be looked at
+    return next((found for found in said if isinstance(found, int) and found > 0), None)
 
 
 def block_of(network: Any, name: str) -> int:
@@ -181,7 +181,7 @@ def block_of(network: Any, name: str) -> int:
         InputError: if nobody says it.
     """
     found = default_of(network, _BLOCK_NAMES)
-    if not found:
+    if found is None:
         remedy = 'Write it into its config.json, such as "block_size": 32.'
         raise check.InputError(
             "model", "say how many positions its blocks have", detail=f"which '{name}' does not", remedy=remedy
@@ -209,7 +209,7 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
     logits = whole.logits(_by_blocks(whole, tokens))
     found = Blockwise(whole, logits.shape[-1], mask, length=length)
     room = _ROUNDINGS * torch.finfo(logits.dtype).eps * float(logits.float().abs().max())
-    at_once = whole.logits(whole.run(tokens, 0, lambda number, *parts: parts)) if whole.several else logits
+    at_once = whole.logits(whole.run(tokens, 0, itself)) if whole.several else logits
     if not _close(at_once, logits, room):
         raise check.InputError(
             "model", "be block-causal", detail=f"and '{name}' says other things of blocks at once than one by one"

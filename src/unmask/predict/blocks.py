@@ -74,6 +74,11 @@ class BlockNetwork(ABC):
         """Logits of states, shape `(rows, vocab)` from `(rows, width)`."""
 
 
+def itself(number: int, *parts: Tensor) -> tuple[Tensor, ...]:
+    """What joins a stretch to nothing: it is the beginning of the text, and nobody will ask for it again."""
+    return parts
+
+
 def visible(start: int, stop: int, block: int, device: torch.device) -> Tensor | None:
     """Which positions before `stop` those from `start` on see, shape `(stop − start, stop)`; None if they see all."""
     if stop - start <= block:
@@ -125,7 +130,7 @@ class Blockwise(MaskPredictor):
         return memory.told(tokens, rows)[0]
 
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory:
-        return self._memory(tokens, masked, _Tables(*tokens.shape))
+        return self._memory(tokens, masked, _Tables(len(tokens), tokens.shape[1]))
 
     def _memory(self, tokens: Tensor, masked: Tensor, tables: "_Tables | None") -> "_Finished":
         if self.length is not None and tokens.shape[1] > self.length:
@@ -181,11 +186,6 @@ class _Tables:
             return tuple(table[:, :, :stop][members] for table in tables)
 
         return join
-
-
-def _itself(number: int, *parts: Tensor) -> tuple[Tensor, ...]:
-    """What joins a stretch to nothing: it is the beginning of the text, and nobody will ask for it again."""
-    return parts
 
 
 @final
@@ -296,12 +296,12 @@ class _Finished(Memory):
         network = self.predictor.network
         if network.several or stop - start <= network.block:
             if tables is None and start == 0:
-                return _checked(network.run(tokens[:, :stop], 0, _itself), tokens[:, :stop])
-            tables = tables or _Tables(*tokens.shape)
+                return _checked(network.run(tokens[:, :stop], 0, itself), tokens[:, :stop])
+            tables = tables or _Tables(len(tokens), tokens.shape[1])
             join = tables.joined(members, start, stop)
             return _checked(network.run(tokens[:, start:stop], start, join), tokens[:, start:stop])
         if tables is None:
-            members, tables = None, _Tables(*tokens.shape)
+            members, tables = None, _Tables(len(tokens), tokens.shape[1])
         ends = [*range(start + network.block, stop, network.block), stop]
         parts = [
             self._stretch(tokens, members, begin, end, tables)
