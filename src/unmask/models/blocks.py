@@ -85,7 +85,8 @@ class BlockCausal(Network, BlockNetwork):
             return keys.transpose(1, 2), values.transpose(1, 2)
 
         def read(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            return attend(query[:count], keys, values, seen).repeat(times, 1, 1)
+            mixed = attend(query[:count], keys, values, seen)
+            return mixed if times == 1 else mixed.repeat(times, 1, 1)
 
         for number, layer in enumerate(self.layers):
 
