@@ -1,7 +1,9 @@
 """A block-causal network says the same with finished blocks kept and without, under any schedule."""
 
 import itertools
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -345,6 +347,7 @@ def test_drafts_are_verified_against_full_passes():
     ours, theirs = (Verified(each, schedule).run((3, LENGTH), rng=range(3)) for each in (kept, plain))
     assert torch.equal(ours.tokens, theirs.tokens)
     assert ours.evaluations.tolist() == theirs.evaluations.tolist()
+    assert ours.verification.sequences.tolist() == theirs.verification.sequences.tolist()
 
 
 # Around it
@@ -399,3 +402,13 @@ def test_blocks_of_the_text_have_words():
 def test_bad_input_is_refused_in_one_sentence(make, words):
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_what_the_page_says_of_a_step_was_measured():
+    root = Path(__file__).parent.parent
+    found = json.loads((root / "benchmarks" / "results" / "blocks.json").read_text())["cpu"]
+    assert (found["shape"]["length"], found["shape"]["block"]) == (4096, 32)
+    assert max(found["ratios"][name] for name in ("step", "answer")) <= 0.03
+    page = (root / "docs" / "integrations.md").read_text(encoding="utf-8").split("**What a step costs.**")[1]
+    for name in ("step", "answer", "first"):
+        assert f"{100 * found['ratios'][name]:.1f} %" in page.split("| family |")[0]

@@ -1,8 +1,12 @@
 """The modeling code of block-causal models as it is published, with tiny random weights.
 
 The code is not ours to ship: `UNMASK_BLOCK_SOURCES` names a folder with a subfolder for each family, and families that
-are not there are skipped (CONTRIBUTING says where they are found). What is compared with ours is what each model's own
-loop calls.
+are not there are skipped. What is compared with ours is what each model's own loop calls, with transformers 4.57.
+
+    llada2      modeling_llada2_moe.py and its configuration, as on the hub or in dllm (pipelines/llada2/models)
+    sdar        modeling_sdar.py and its configuration, as on the hub; generate.py of JetAstra/SDAR
+    fastdllm    modeling.py and configuration.py of Fast-dLLM v2, as on the hub
+    bd3lm       modeling_bd3lm.py and its configuration, of kuleshov-group/bd3lms (models/hf)
 """
 
 import importlib.util

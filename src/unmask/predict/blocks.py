@@ -211,6 +211,8 @@ class _Finished(Memory):
     mark: object
     edge: Tensor | None = None
 
+    copies = True
+
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:
         return self.told(tokens, places.rows)
 
