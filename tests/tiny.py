@@ -112,7 +112,7 @@ def bert(folder, *, spread=1.0, **options):
     return network
 
 
-def foreign(folder, code, *, mark, classes, **config):
+def foreign(folder, code, *, mark, classes, loader="AutoModel", **config):
     """Save a model with code of its own, which writes a file when it runs."""
     import importlib.util
 
@@ -124,11 +124,11 @@ def foreign(folder, code, *, mark, classes, **config):
     spec.loader.exec_module(module)
     torch.manual_seed(0)
     kind, model = (getattr(module, name) for name in classes)
-    network = model(kind()).eval()
+    network = model(kind(**config)).eval()
     save_file(network.state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
     described = {
         "model_type": kind.model_type, "architectures": [classes[1]], "mask_token_id": 4, **config,
-        "auto_map": {"AutoConfig": f"modeling.{classes[0]}", "AutoModel": f"modeling.{classes[1]}"},
+        "auto_map": {"AutoConfig": f"modeling.{classes[0]}", loader: f"modeling.{classes[1]}"},
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(described))
     mark.unlink()

@@ -29,7 +29,7 @@ SAVED_SIZES: dict[str, type] = {name: entry.kind for name, entry in names.SIZES.
 SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items() if not entry.settled}
 
 # Arguments that came later: files of earlier versions do not have them, and mean their defaults.
-_LATER: dict[type, set[str]] = {order.Comb: {"shift"}}
+_LATER: dict[type, set[str]] = {order.Comb: {"shift"}, order.Blocks: {"start"}}
 
 Within = order.BlindOrder | order.ReactiveOrder
 

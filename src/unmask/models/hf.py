@@ -7,6 +7,9 @@ Diffusion language models have conventions of their own, known by the configurat
     LLaDA     mask from the configuration; ends, padding and turns are drawn like any token, beginnings are not
     Dream     the same, and the output at position `i` predicts `i+1`
 
+and block-causal ones, whose finished blocks are kept: LLaDA 2.x, SDAR, Fast-dLLM v2, BD3-LM
+(`unmask.models.stretches`).
+
 Weights are read from safetensors, not from pickle files, and a model's own Python code does not run: either must be
 asked for.
 """
@@ -21,7 +24,7 @@ from typing import Any, final
 from unmask import _check as check
 from unmask._memory import exhausted
 from unmask._torch import torch
-from unmask.models import split
+from unmask.models import split, stretches
 from unmask.models.base import Model
 from unmask.models.folder import check_weights, pickled
 from unmask.models.tokenizer import Pretrained, first_sentence
@@ -49,6 +52,7 @@ class Family:
         architectures: What is among the `architectures` there, likewise.
         shifted: Whether the output at position `i` predicts `i+1`.
         ended: Whether the end of a text is drawn like any token.
+        blocks: How they are called if they are block-causal; None if they are not.
     """
 
     name: str
@@ -57,13 +61,26 @@ class Family:
     architectures: tuple[str, ...] = ()
     shifted: bool = False
     ended: bool = False
+    blocks: type[stretches.Foreign] | None = None
 
 
 MASKED = Family("masked language model", "AutoModelForMaskedLM")
 FAMILIES = (
     Family("LLaDA", "AutoModel", ("llada",), ("lladamodellm", "lladamoemodellm"), ended=True),
     Family("Dream", "AutoModel", ("dream",), ("dreammodel",), shifted=True, ended=True),
-)
+    Family(
+        "LLaDA 2", "AutoModelForCausalLM", ("llada2_moe",), ("llada2moemodellm",), ended=True, blocks=stretches.Added
+    ),
+    Family(
+        "SDAR", "AutoModelForCausalLM", ("sdar", "sdar_moe"), ("sdarforcausallm", "sdarmoeforcausallm"),
+        ended=True, blocks=stretches.Stored,
+    ),
+    Family(
+        "Fast-dLLM v2", "AutoModelForCausalLM", ("fast_dllm_qwen",), ("fast_dllm_qwenforcausallm",),
+        ended=True, blocks=stretches.Updated,
+    ),
+    Family("BD3-LM", "AutoModelForMaskedLM", ("bd3lm",), ("bd3lm",), ended=True, blocks=stretches.Windowed),
+)  # fmt: skip
 
 
 def family_of(config: dict[str, Any]) -> Family:
@@ -118,20 +135,24 @@ def load(
 
 
 def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
-    places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
-    known = [found for found in (places if family.ended else places[::-1]) if type(found) is int]
-    if not known:
+    mask = _mask(family, network, tokenizer)
+    if mask is None:
         raise check.InputError("model", "have a mask token", detail=f"and neither '{name}' nor its tokenizer names one")
-    mask = known[0]
     word = tokenizer.convert_ids_to_tokens(mask)
     probe = [] if word is None else list(tokenizer(word)["input_ids"])
+    if word is None and family.blocks is not None:
+        probe = [mask]  # one beyond the tokenizer's own, which no text holds
     if probe.count(mask) != 1:
         raise check.InputError("model", f"have a tokenizer that reads its mask token as one, unlike '{name}'")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
     # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
     pad = tokenizer.pad_token_id
     pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
-    predictor: MaskPredictor = split.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
+    if family.blocks is not None:
+        longest = _context(network, tokenizer)
+        predictor: MaskPredictor = stretches.predictor(family.blocks, network, name, mask, longest)
+    else:
+        predictor = split.predictor(network, mask, pad, probe + list(range(min(8, len(tokenizer)))))
     unused = range(len(tokenizer), predictor.vocab)
     special = set(tokenizer.all_special_ids)
     if family.ended:
@@ -149,6 +170,17 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     length = _context(network, tokenizer) - len(before) - len(after)
     about = {"family": family.name, "architecture": type(network).__name__}
     return Model(PREFIX + name, network, predictor, codec, length, about, window=min(length, _WINDOW))
+
+
+def _mask(family: Family, network: Any, tokenizer: Any) -> int | None:
+    """The id of the mask: where the family says it, or the other way round."""
+    places = (getattr(network.config, "mask_token_id", None), tokenizer.mask_token_id)
+    known = [found for found in (places if family.ended else places[::-1]) if type(found) is int]
+    if not known and family.blocks is stretches.Windowed:
+        known = [network.config.vocab_size - 1]
+    if not known and family.blocks is not None:
+        known = [found for found in [stretches.default_of(network, ("mask_id",))] if found is not None]
+    return known[0] if known else None
 
 
 def _library() -> Any:
@@ -246,7 +278,10 @@ def _dtype(transformers: Any) -> str:
 def _context(network: Any, tokenizer: Any) -> int:
     """Longest sequence, special tokens included."""
     config = network.config
-    limits = [getattr(config, key, None) for key in ("max_position_embeddings", "max_sequence_length", "n_positions")]
+    limits = [
+        getattr(config, key, None)
+        for key in ("max_position_embeddings", "max_sequence_length", "n_positions", "model_length")
+    ]
     limits.append(tokenizer.model_max_length)
     for part in network.modules():
         rows = getattr(part, "position_embeddings", None)

@@ -15,11 +15,16 @@ from unmask._atomic import replacing
 from unmask._files import check_file
 from unmask._memory import check_memory
 from unmask._torch import Tensor, torch
+from unmask.models.blocks import BlockConfig
 from unmask.models.causal import CausalConfig
 from unmask.models.shape import Network, Shape
 from unmask.models.transformer import Config
 
-_FORMATS: dict[str, type[Shape]] = {"unmask-transformer-2": Config, "unmask-causal-1": CausalConfig}
+_FORMATS: dict[str, type[Shape]] = {
+    "unmask-transformer-2": Config,
+    "unmask-causal-1": CausalConfig,
+    "unmask-blocks-1": BlockConfig,
+}
 _FLOATS = ("F16", "BF16", "F32", "F64")  # as safetensors has them
 LARGEST = 65504.0  # of a weight: half precision, in which they are kept, has no more
 

@@ -41,21 +41,36 @@ class Entropy(ReactiveOrder):
 class Blocks(Order):
     """One stretch of `length` positions after the other, each filled by `order`, with the schedule's size anew.
 
-    Blocks are counted from the first masked position, so a prompt does not shift them.
+    Blocks are counted from the first masked position, so a prompt does not shift them. Those of a block-causal network
+    (`unmask.predict.blocks`) are counted from the beginning of the text, wherever the prompt ends: a `start` of 0.
+
+    Arguments:
+        order: The order within a block.
+        length: Positions of a block.
+        start: The position from which blocks are counted; by default the first masked one.
+
+    Example:
+        >>> [block.tolist() for block in Blocks(Confidence(), 4).blocks(np.arange(3, 9))]
+        [[3, 4, 5, 6], [7, 8]]
+        >>> [block.tolist() for block in Blocks(Confidence(), 4, start=0).blocks(np.arange(3, 9))]
+        [[3], [4, 5, 6, 7], [8]]
     """
 
     order: BlindOrder | ReactiveOrder
     length: int
+    start: int | None = None
 
     def __post_init__(self):
         check.integer("length", self.length, least=1, most=check.EXACT)
+        if self.start is not None:
+            check.integer("start", self.start, least=0, most=check.LONGEST)
         check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order other than Blocks")
 
     def blocks(self, positions: Positions) -> list[Positions]:
         positions = ascending(positions)
         if positions.size == 0:
             return []
-        block = (positions - positions[0]) // self.length
+        block = (positions - (positions[0] if self.start is None else self.start)) // self.length
         return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
 
 

@@ -10,6 +10,7 @@ dtype, and never as a float64 array over the whole vocabulary.
     Logits             any module or function that maps token ids to logits
     Headed             a body that gives hidden states and a head that gives logits
     Remembering        one that keeps what it made of known tokens (`unmask.predict.memory`)
+    Blockwise          a network that attends to earlier blocks alone: finished ones are kept (`unmask.predict.blocks`)
 
 Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
@@ -19,12 +20,15 @@ A network in training mode is sampled and measured in evaluation mode, and then 
 """
 
 from unmask.predict.base import MaskPredictor, Prediction
+from unmask.predict.blocks import BlockNetwork, Blockwise
 from unmask.predict.memory import Memory, Places, Remembering
 from unmask.predict.networks import device_of, evaluating, networks_of, predicting
 from unmask.predict.sources import ExactPredictor, Headed, Logits
 from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
 
 __all__ = [
+    "BlockNetwork",
+    "Blockwise",
     "Counted",
     "ExactPredictor",
     "Framed",

@@ -63,7 +63,13 @@ class Places:
 
 
 class Memory(ABC):
-    """What a predictor keeps of a batch."""
+    """What a predictor keeps of a batch.
+
+    Attributes:
+        copies: Whether a scan evaluates a copy of a sequence for each of its drafts, and not the sequence once.
+    """
+
+    copies: bool = False
 
     @abstractmethod
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, "Memory"]:

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 from unmask import _check as check
 from unmask._torch import torch
 from unmask.predict.base import MaskPredictor
+from unmask.predict.blocks import BlockNetwork
 
 _DEEP = 8  # holders within holders: wrappers around a function around a network
 _Module = torch.nn.Module
@@ -61,7 +62,7 @@ def _look(thing: object, found: dict[int, torch.nn.Module], deep: int) -> None:
         if some and not isinstance(some[0], int):
             for each in some:
                 _look(each, found, deep - 1)
-    elif isinstance(thing, MaskPredictor) or callable(thing):
+    elif isinstance(thing, MaskPredictor | BlockNetwork) or callable(thing):
         for each in _held(thing):
             _look(each, found, deep - 1)
 

@@ -30,6 +30,8 @@ class Prefixes(Memory):
     predictor: MaskPredictor
     masked: Tensor
 
+    copies = True
+
     def __post_init__(self):
         if self.predictor.whole:
             raise check.InputError(

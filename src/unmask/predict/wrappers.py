@@ -73,6 +73,10 @@ class _Altered(Memory):
     wrapper: Altering
     memory: Memory
 
+    @property
+    def copies(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - the other's, and fixed
+        return self.memory.copies
+
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:
         prediction, memory = self.memory.read(tokens, places)
         return self.wrapper._altered(prediction, places.sequences.size), _Altered(self.wrapper, memory)

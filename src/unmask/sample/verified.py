@@ -283,7 +283,7 @@ class _Run:
         some = np.union1d(drafted.sequences, after.sequences)
         self.evaluations[some] += 1
         self.calls += 1
-        if isinstance(self.memory, Prefixes):  # a copy for each draft, and one with all of them
+        if self.memory.copies:  # a copy for each draft, and one with all of them
             self.counts[2, drafted.sequences] += drafted.counts
             self.counts[2, after.sequences] += 1
         else:

@@ -3,10 +3,12 @@
 confidence/threshold:0.9               an order and a size that looks at predictions, with its number
 confidence/even:16                     an order and a size with its number of steps
 confidence/even                        the same at 4, 8, 16 and 32 steps
-blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other; steps are those of a block
+blocks-32/confidence/threshold:0.9     the same in one block of 32 tokens after the other, from the first masked one on;
+                                       steps are those of a block
 blocks-32/confidence/even              the same at 2, 4, 8 and 16 steps a block, fewer than it has tokens
 blocks-32                              inside blocks whole combs, spread, random and margin order in as many steps, and
                                        left to right one by one
+whole-blocks-32/comb/even:8            likewise, with blocks from the beginning of the text, as block-causal models have
 confidence                             an order that looks at predictions: even sizes, and thresholds 0.5, 0.7 and 0.9
 entropy-bound                          entropy bounds of 0.1, 0.5, 1 and 2 nats
 fast-dllm                              a rule that was published under a name
@@ -41,7 +43,7 @@ _ALL = (
     *(f"entropy/entropy-bound:{each}" for each in _BOUNDS[1:]),
     "spread/entropy-bound:1",
 )
-_BLOCKS = re.compile("blocks-([0-9]{1,18})(?:/(.*))?", re.DOTALL)
+_BLOCKS = re.compile("(?P<whole>whole-)?blocks-(?P<length>[0-9]{1,18})(?:/(?P<order>.*))?", re.DOTALL)
 
 
 def rules_named(words: Iterable[str], length: int) -> dict[str, Schedule]:
@@ -80,10 +82,10 @@ def _spelled_out(word: str, length: int) -> list[str]:
         return [*_spelled_out(f"{word}/even", length), *(f"{word}/{each}" for each in _THRESHOLDS)]
     elif word == "entropy-bound":
         return [f"entropy/entropy-bound:{each}" for each in _BOUNDS]
-    elif (blocks := _BLOCKS.fullmatch(word)) and blocks[2] is None:
+    elif (blocks := _BLOCKS.fullmatch(word)) and blocks["order"] is None:
         inside = [name for each in _INSIDE for name in _spelled_out(f"{word}/{each}/even", length)]
         # One by one is what all are compared with; it is the same in blocks of any length.
-        return list(dict.fromkeys([*inside, f"{word}/left-to-right/even:{_longest(blocks[1], length)}"]))
+        return list(dict.fromkeys([*inside, f"{word}/left-to-right/even:{_longest(blocks["length"], length)}"]))
     before, slash, size = word.rpartition("/")
     if not slash:
         check.known("rule", word, RULE_WORDS)
@@ -91,7 +93,7 @@ def _spelled_out(word: str, length: int) -> list[str]:
         return [word]
     check.known("size", size, FREE_SIZES)
     if blocks := _BLOCKS.fullmatch(before):
-        longest = _longest(blocks[1], length)
+        longest = _longest(blocks["length"], length)
         inside = [steps for steps in _STEPS_INSIDE if steps < longest] or [longest]
         return [f"{before}/{size}:{steps}" for steps in inside]
     return [f"{before}/{size}:{steps}" for steps in STEPS if steps <= length] or [f"{before}/{size}:{length}"]
@@ -111,7 +113,7 @@ def _schedule(name: str, length: int) -> Schedule:
     before, _, size_word = name.rpartition("/")
     blocks = _BLOCKS.fullmatch(before)
     with check.within("rule", name):
-        ranking = order_named((blocks[2] or "") if blocks else before)
+        ranking = order_named((blocks["order"] or "") if blocks else before)
         if not fits(ranking, length):
             raise check.InputError("order", f"be a comb of at most {length} segments", found=check.shown(before))
         kind, _, number = size_word.partition(":")
@@ -121,7 +123,8 @@ def _schedule(name: str, length: int) -> Schedule:
             sizes = SIZES[kind].make(steps)
         else:
             sizes = reactive_named(size_word)
-        return Schedule(sizes, order.Blocks(ranking, int(blocks[1])) if blocks else ranking)
+        start = 0 if blocks and blocks["whole"] else None  # whole blocks are those of the text, whatever is given of it
+        return Schedule(sizes, order.Blocks(ranking, int(blocks["length"]), start) if blocks else ranking)
 
 
 def inside_blocks(length: int) -> str:
