@@ -124,12 +124,16 @@ def test_what_was_written_has_no_ends_and_nothing_after_them():
 def test_counts_are_added_and_ratios_never_averaged():
     parts = [Counts(12, 4), Counts(1, 8), Counts(0, 0)]
     assert Counts.total(parts) == Counts(13, 12)
+    assert Counts(1, 2, 0.25) + Counts(0, 1, 0.5) == Counts(1, 3, 0.75)
     assert Counts.total(parts).tokens_per_evaluation == 13 / 12
     assert Counts().tokens_per_evaluation == 0.0
-    for wrong in (lambda: Counts(-1, 2), lambda: Counts(1, 0.5), lambda: Counts() + 3, lambda: Counts.total(3)):
+    wrongs = (lambda: Counts(-1, 2), lambda: Counts(1, 0.5), lambda: Counts(1, 1, -1.0), lambda: Counts() + 3)
+    for wrong in (*wrongs, lambda: Counts.total(3)):
         with pytest.raises(InputError):
             wrong()
-    assert Counts(3, 2).to_json() == {"valid_tokens": 3, "evaluations": 2, "tokens_per_evaluation": 1.5}
+    assert Counts(3, 2, 0.5).to_json() == {
+        "valid_tokens": 3, "evaluations": 2, "tokens_per_evaluation": 1.5, "seconds": 0.5
+    }  # fmt: skip
 
 
 def test_batches_sum_to_the_whole():
