@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("lm_eval", reason="the engine of this adapter: pip install 'unmask[harness]'")
+
+from lm_eval.tasks import TaskManager  # noqa: E402
 
 from unmask import models, order, size  # noqa: E402
 from unmask.adapters.harness import UnmaskLM  # noqa: E402
@@ -23,6 +26,7 @@ from unmask.schedule import Schedule  # noqa: E402
 ROOT = Path(__file__).parent.parent
 LETTERS = "abcdefgh "
 TINY = 16
+DOCS = json.loads((ROOT / "tests" / "tasks" / "choices.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -140,13 +144,18 @@ def test_a_continuation_longer_than_the_model_is_refused(tiny):
         UnmaskLM(tiny, steps=4).loglikelihood(asked(("a", "b" * 17)), True)
 
 
+def at_home(monkeypatch, folder):
+    """Tasks name their files from the root of the repository; what the harness keeps goes elsewhere."""
+    monkeypatch.setenv("HF_HOME", str(folder / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", folder / "cache")
+    monkeypatch.chdir(ROOT)
+
+
 def test_the_harness_runs_benchmarks_from_its_command_line(tmp_path, monkeypatch, capsys):
     """Three tasks with the built-in model: it knows English from noise, and 16 letters cost about what they should."""
     from unmask.adapters.__main__ import main
 
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.chdir(ROOT)
+    at_home(monkeypatch, tmp_path)
     monkeypatch.setattr(
         "sys.argv",
         ["lm_eval", "--model", "unmask", "--model_args", "model=builtin,steps=8,order=comb,size=even",
@@ -160,6 +169,97 @@ def test_the_harness_runs_benchmarks_from_its_command_line(tmp_path, monkeypatch
     assert found["results"]["unmask_choices"]["acc,none"] == 1.0
     assert 0 < found["results"]["unmask_perplexity"]["bits_per_byte,none"] < math.log2(27)
     assert found["config"]["schedule"]["size"] == {"name": "even", "steps": 8}
+    # Three answers of 8 letters at most, in 8 steps each; nine choices and three texts scored.
+    written, scored = found["config"]["generated"], found["config"]["scored"]
+    assert written["evaluations"] == 24
+    assert written["tokens_per_evaluation"] == written["valid_tokens"] / 24 <= 1
+    assert scored["valid_tokens"] == sum(len(c) for d in DOCS for c in d["choices"]) + sum(
+        len(d["prompt"]) for d in DOCS
+    )
+    assert min(written["seconds"], scored["seconds"]) > 0
     (samples,) = (tmp_path / "out").rglob("samples_unmask_writing_*.jsonl")
     for line in samples.read_text().splitlines():
         assert len(json.loads(line)["resps"][0][0]) <= 8
+
+
+def command(monkeypatch, capsys, *words):
+    from unmask.adapters.__main__ import main
+
+    monkeypatch.setattr("sys.argv", ["unmask-lm-eval", "compare", *words, "--device", "cpu"])
+    # Of the harness's own tasks, which take long to list, none is asked for.
+    monkeypatch.setattr("lm_eval.tasks.TaskManager", partial(TaskManager, include_defaults=False))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code, capsys.readouterr()
+
+
+def test_one_command_compares_schedules_by_accuracy_and_tokens_per_forward(tmp_path, monkeypatch, capsys):
+    """Each row is what the model alone does under that schedule; the count of evaluations is that of its steps."""
+    at_home(monkeypatch, tmp_path)
+    Schedule(size.Even(3), order.LeftToRight()).save(tmp_path / "three.json")
+    schedules = ["steps=1", "steps=12,order=left-to-right", str(tmp_path / "three.json")]
+    words = [
+        "--tasks", "unmask_words,unmask_choices", "--include_path", "tests/tasks", "--limit", "5",
+        *(part for each in schedules for part in ("--schedule", each)),
+    ]  # fmt: skip
+    code, printed = command(monkeypatch, capsys, *words, "--json")
+    assert code == 0
+    rows = json.loads(printed.out)
+    assert [row["words"] for row in rows] == schedules
+    assert [row["evaluations"] for row in rows] == [5, 60, 15]
+    docs = json.loads((ROOT / "tests" / "tasks" / "words.json").read_text())[:5]
+    for row in rows:
+        lm = UnmaskLM("builtin", schedule=Schedule.from_json(row["schedule"]), device="cpu")
+        answers = lm.generate_until(asked(*((d["prompt"], {"until": [" "], "max_gen_toks": 12}) for d in docs)), True)
+        share = sum(answer == doc["word"] for answer, doc in zip(answers, docs, strict=True)) / 5
+        found = row["scores"]["unmask_words exact_match"]
+        assert found["value"] == pytest.approx(share)
+        assert found["error"] == pytest.approx(math.sqrt(share * (1 - share) / 4))
+        assert row["valid_tokens"] == sum(map(len, answers)) == lm.generated.valid_tokens
+        assert row["tokens_per_evaluation"] == row["valid_tokens"] / row["evaluations"]
+        assert row["seconds"] > 0
+        assert row["scored"]["evaluations"] > 0
+        assert "unmask_choices acc" in row["scores"]
+
+
+def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
+    at_home(monkeypatch, tmp_path)
+    words = ["--tasks", "unmask_choices", "--include_path", "tests/tasks", "--schedule", "steps=1"]
+    code, printed = command(monkeypatch, capsys, *words)
+    head, _, line = (
+        [cell.strip() for cell in row.strip("|").split("|")] for row in printed.out.splitlines() if row.startswith("|")
+    )
+    assert code == 0
+    assert head == ["schedule", "unmask_choices acc", "evaluations", "tokens per forward", "seconds"]
+    letters = sum(len(choice) for doc in DOCS for choice in doc["choices"])
+    assert line[:4] == ["steps=1", "1.000 ± 0.000", "9", f"{letters / 9:.2f}"]  # nothing is written: what was scored
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (
+            ["--tasks", "no_such", "--schedule", "steps=1"],
+            "Argument 'tasks' must be known to the harness, not 'no_such'.",
+        ),
+        (["--model_args", "steps=3", "--schedule", "steps=1"], "Argument 'model_args' must not have 'steps'."),
+        (
+            ["--model_args", "modle=x", "--schedule", "steps=1"],
+            "Argument 'model_args' must be a known name, not 'modle'.",
+        ),
+        (["--schedule", "stpes=1"], "Argument 'schedule' must be a known name, not 'stpes'."),
+        (
+            ["--schedule", "steps=1", "--schedule", "steps=1"],
+            "Argument 'schedule' must be given once, not 'steps=1' twice.",
+        ),
+        (["--schedule", "steps=few"], "Argument 'steps' must be an integer, not 'few'."),
+        (["--schedule", "order=cmob"], "Argument 'order' must be a known name, not 'cmob'."),
+        (["--schedule", "none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+    ],
+)
+def test_mistakes_of_a_comparison_are_answered_before_anything_runs(monkeypatch, capsys, words, sentence):
+    tasks = [] if "--tasks" in words else ["--tasks", "unmask_choices"]
+    code, printed = command(monkeypatch, capsys, *tasks, "--include_path", str(ROOT / "tests" / "tasks"), *words)
+    assert code == 2
+    assert printed.err.splitlines()[-1].startswith(sentence)
+    assert printed.out == ""

@@ -19,7 +19,7 @@ References:
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -44,7 +44,7 @@ class Counts:
     Attributes:
         valid_tokens: Tokens drawn before the end of their answer.
         evaluations: Evaluations of single sequences.
-        seconds: Time that passed, where somebody held a clock to it; 0 elsewhere.
+        seconds: Time that passed, where somebody held a clock to it; 0 elsewhere. Equal counts may differ in it.
 
     Example:
         >>> (Counts(12, 4) + Counts(2, 3)).tokens_per_evaluation
@@ -55,7 +55,7 @@ class Counts:
 
     valid_tokens: int = 0
     evaluations: int = 0
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
 
     def __post_init__(self):
         check.integer("valid_tokens", self.valid_tokens, least=0)
