@@ -1,5 +1,9 @@
 """The diffusers scheduler, run by the real `LLaDA2Pipeline` on a tiny random model."""
 
+import dataclasses
+import inspect
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,7 +13,7 @@ if not hasattr(diffusers, "LLaDA2Pipeline"):
     pytest.skip("diffusers before 0.38 has no LLaDA2Pipeline", allow_module_level=True)
 
 from unmask import gauge, order, size  # noqa: E402
-from unmask.adapters.diffusers import UnmaskingScheduler  # noqa: E402
+from unmask.adapters.diffusers import UnmaskingScheduler, UnmaskingSchedulerOutput  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Counts, Sampler  # noqa: E402
 from unmask.sample.draw import Categorical, Greedy  # noqa: E402
@@ -99,6 +103,27 @@ def test_the_pipeline_does_what_our_sampler_does_block_by_block(model, chosen, w
     same, sizes = ours(model, schedule, prompt, new, torch.Generator().manual_seed(1), draw)
     assert torch.equal(tokens, same)
     assert blocks == sizes
+
+
+@pytest.mark.parametrize("name", ["set_timesteps", "step", "check_eos_finished", "check_block_should_continue"])
+def test_the_scheduler_takes_all_that_the_engine_gives_its_own(name):
+    """Names and signatures of the installed engine: whatever its scheduler can be given by name, ours can."""
+    theirs = inspect.signature(getattr(diffusers.BlockRefinementScheduler, name)).parameters
+    mine = inspect.signature(getattr(UnmaskingScheduler(Schedule(size.Even(4), order.Comb())), name))
+    mine.bind(**{each: None for each in theirs if each != "self"})
+
+
+def test_a_step_answers_with_all_that_the_engine_s_own_answers_with():
+    source = inspect.getmodule(diffusers.BlockRefinementScheduler)
+    theirs, mine = (
+        [field.name for field in dataclasses.fields(output)]
+        for output in (source.BlockRefinementSchedulerOutput, UnmaskingSchedulerOutput)
+    )
+    assert mine[: len(theirs)] == theirs
+    pipeline = inspect.getsource(diffusers.LLaDA2Pipeline.__call__)
+    read = set(re.findall(r"scheduler_output\.(\w+)", pipeline)) | set(re.findall(r"self\.scheduler\.(\w+)", pipeline))
+    assert {"prev_sample", "transfer_index", "step", "set_timesteps"} <= read
+    assert [name for name in read if name not in mine and not hasattr(UnmaskingScheduler, name)] == []
 
 
 def test_counts_are_those_of_our_sampler_block_by_block(model):

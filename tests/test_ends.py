@@ -305,11 +305,14 @@ def test_the_page_counts_and_shows_no_more_than_the_answer(model):
 
 def test_the_harness_counts_up_to_ends_and_stops(model, caplog):
     pytest.importorskip("lm_eval", reason="the engine of this adapter: pip install 'unmask[harness]'")
+    from lm_eval.api.instance import Instance
+
     from unmask.adapters.harness import UnmaskLM
 
     lm = UnmaskLM(model, schedule=SCHEDULES[0], seed=3)
     asked = [
-        SimpleNamespace(args=(prompt, {"max_gen_toks": 9, "do_sample": True})) for prompt in ("ab", "ca", "a", "bb")
+        Instance("generate_until", {}, (prompt, {"max_gen_toks": 9, "do_sample": True}), 0)
+        for prompt in ("ab", "ca", "a", "bb")
     ]
     with caplog.at_level("INFO"):
         answers = lm.generate_until(asked, disable_tqdm=True)

@@ -1,17 +1,21 @@
 """The model for lm-evaluation-harness, run by the harness itself on tiny local tasks."""
 
+import inspect
 import json
 import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("lm_eval", reason="the engine of this adapter: pip install 'unmask[harness]'")
 
+from lm_eval.api.instance import Instance  # noqa: E402
+from lm_eval.api.model import LM  # noqa: E402
+from lm_eval.api.registry import get_model  # noqa: E402
+from lm_eval.evaluator import simple_evaluate  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
 from unmask import models, order, size  # noqa: E402
@@ -47,7 +51,8 @@ def tiny(tmp_path_factory):
 
 
 def asked(*requests):
-    return [SimpleNamespace(args=request) for request in requests]
+    """Requests as the harness makes them; what kind they are is said by the method that is called."""
+    return [Instance("generate_until", {}, request, 0) for request in requests]
 
 
 SCHEDULES = [
@@ -131,6 +136,28 @@ def test_mistakes_are_answered_in_one_sentence(tiny, options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared
         UnmaskLM(tiny, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_the_model_answers_all_that_the_harness_asks_with_its_arguments():
+    """Names and signatures of the installed harness, for each method that a model must have."""
+    assert get_model("unmask") is UnmaskLM
+    assert LM.__abstractmethods__ == {"loglikelihood", "loglikelihood_rolling", "generate_until"}
+    for name in LM.__abstractmethods__:
+        theirs, mine = (list(inspect.signature(getattr(one, name)).parameters) for one in (LM, UnmaskLM))
+        assert mine[: len(theirs)] == theirs
+    given = {"batch_size", "max_batch_size", "device"}  # what the harness adds to the arguments of a model
+    assert given <= set(inspect.signature(UnmaskLM).parameters)
+    asked_for = {
+        "model",
+        "tasks",
+        "log_samples",
+        "task_manager",
+        "num_fewshot",
+        "limit",
+        "gen_kwargs",
+        "apply_chat_template",
+    }
+    assert asked_for <= set(inspect.signature(simple_evaluate).parameters)
 
 
 def test_a_length_is_that_of_sequences_and_of_what_is_written(tiny):
