@@ -1,7 +1,7 @@
-"""The tests of `test_sglang` in SGLang's own classes, and what only they can show. `test_real` runs this file.
+"""The tests of `test_sglang` in SGLang's own classes, and what only they can show. `test_sglang_itself` runs this file.
 
 In a process of its own: the engine changes other packages when it is imported, and empty modules stand for what needs
-CUDA (`real`).
+CUDA (`empties`).
 """
 
 import dataclasses
@@ -9,9 +9,9 @@ import inspect
 
 import pytest
 
-import real
+import empties
 
-real.open_engines()
+empties.open_engines()
 
 import torch  # noqa: E402
 from sglang.srt.dllm.algorithm import algo_name_to_cls, get_algorithm  # noqa: E402

@@ -24,7 +24,7 @@ from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models import weights  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
-from unmask.sample.draw import Greedy  # noqa: E402
+from unmask.sample.draw import Greedy, draw_for  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 ROOT = Path(__file__).parent.parent
@@ -75,6 +75,20 @@ def test_likelihoods_are_exact_replays_of_the_continuation(tiny, schedule):
         assert score == pytest.approx(-float(wanted.nll[0]), rel=1e-5)
         written = Sampler(tiny.predictor, schedule, Greedy()).run(whole, masked, rng=[seed]).tokens
         assert greedy == torch.equal(written, whole)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+@pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"do_sample": True, "temperature": 0.5}], ids=repr)
+def test_what_is_generated_is_what_our_sampler_writes_token_by_token(tiny, schedule, options):
+    prompts = ["abc ab", "", "hgf e", "abd ab"]
+    lm = UnmaskLM(tiny, schedule=schedule, seed=3)
+    answers = lm.generate_until(asked(*((prompt, {"max_gen_toks": 7, **options}) for prompt in prompts)), True)
+    draw = draw_for(options.get("temperature", 1.0)) if options else Greedy()
+    for prompt, seed, answer in zip(prompts, lm._seeds((prompt,) for prompt in prompts), answers, strict=True):
+        start = torch.nn.functional.pad(torch.from_numpy(tiny.codec.encode(prompt)), (0, 7))[None]
+        masked = torch.arange(start.shape[1])[None] >= len(prompt)
+        trace = Sampler(tiny.predictor, schedule, draw).run(start, masked, rng=[seed])
+        assert tiny.codec.encode(answer).tolist() == trace.tokens[0, len(prompt) :].tolist()
 
 
 @pytest.mark.parametrize("which", [order.LeftToRight(), order.Dilated(), order.Confidence()], ids=repr)

@@ -1,4 +1,4 @@
-"""Engines as pip brings them, where they cannot be imported beside everything else."""
+"""SGLang as pip brings it, in a process of its own: it cannot be imported beside everything else."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from real import ENGINES
+from empties import ENGINES
 
 HERE = Path(__file__).parent
 
