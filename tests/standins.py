@@ -1,8 +1,8 @@
 """Stand-ins for engines that cannot be installed everywhere, written from their contracts.
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is
-done), what it is made from and given, and the registry of algorithms, as in SGLang 0.5.21 to 0.5.23; `real_sglang`
-compares names and signatures with the engine's own. `Dream`: its loop around a model. `dllm`: the three classes that a
+done), what it is made from and given, and the registry of algorithms, as in SGLang 0.5.23; `real_sglang` compares
+names and signatures with the engine's own. `Dream`: its loop around a model. `dllm`: the three classes that a
 sampler is made of.
 """
 

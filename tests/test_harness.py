@@ -3,6 +3,8 @@
 import inspect
 import json
 import math
+import re
+import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -261,6 +263,21 @@ def test_one_command_compares_schedules_by_accuracy_and_tokens_per_forward(tmp_p
         assert row["seconds"] > 0
         assert row["scored"]["evaluations"] > 0
         assert "unmask_choices acc" in row["scores"]
+
+
+def test_the_command_of_the_page_prints_the_table_of_the_page(tmp_path, monkeypatch, capsys):
+    """All but the seconds, which are those of one machine."""
+    at_home(monkeypatch, tmp_path)
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    line = re.search(r"^    unmask-lm-eval compare (.*?)\n\n", page, re.MULTILINE | re.DOTALL).group(1)
+    code, printed = command(monkeypatch, capsys, *shlex.split(line.replace("\\\n", "")))
+    shown = page.split("<!-- compare -->")[1].split("<!-- end -->")[0]
+    found, wanted = (
+        [row.rsplit("|", 2)[0] for row in text.splitlines() if row.startswith("|")] for text in (printed.out, shown)
+    )
+    assert code == 0
+    assert found == wanted
+    assert len(found) == 6
 
 
 def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):

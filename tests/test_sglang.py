@@ -45,10 +45,13 @@ def batch(tokens, info=None, prompt=None):
     """The engine's own object for a batch of blocks; what only its kernels need is empty."""
     made = importlib.import_module("sglang.srt.model_executor.forward_batch_info").ForwardBatch
     none = torch.empty(0, dtype=torch.int64)
-    return made(
+    found = made(
         forward_mode=None, batch_size=len(tokens), input_ids=tokens.flatten().clone(), req_pool_indices=none,
-        seq_lens=none, out_cache_loc=none, seq_lens_sum=0, sampling_info=info, dllm_prompt_mask=prompt,
+        seq_lens=none, out_cache_loc=none, seq_lens_sum=0, sampling_info=info,
     )  # fmt: skip
+    if prompt is not None:  # the engine has it since 0.5.23
+        found.dllm_prompt_mask = prompt
+    return found
 
 
 class Runner:

@@ -28,7 +28,7 @@ MODEL = ("model", "seed", "length", "max_gen_toks", "trust_remote_code", "allow_
 
 @final
 @dataclass(frozen=True)
-class Measured:
+class Reached:
     """What one schedule reached.
 
     Attributes:
@@ -69,7 +69,7 @@ def compare(
     *,
     options: dict[str, Any] | None = None,
     **evaluation: Any,
-) -> list[Measured]:
+) -> list[Reached]:
     """Run the harness once for each schedule.
 
     Arguments:
@@ -87,17 +87,17 @@ def compare(
         results: Any = simple_evaluate(model=lm, tasks=list(tasks), log_samples=False, **evaluation)
         if results is None:  # another process of several has them
             continue
-        found.append(Measured(words, schedule, _scores(results["results"], tasks), lm.generated, lm.scored))
+        found.append(Reached(words, schedule, _scores(results["results"], tasks), lm.generated, lm.scored))
     return found
 
 
-def table(rows: Sequence[Measured]) -> str:
+def table(rows: Sequence[Reached]) -> str:
     """The rows as a table of Markdown.
 
     Example:
         >>> from unmask import order, size
         >>> even = Schedule(size.Even(4), order.Comb())
-        >>> print(table([Measured("steps=4", even, {"a task acc": (0.5, 0.1)}, Counts(32, 16, 1.25), Counts())]))
+        >>> print(table([Reached("steps=4", even, {"a task acc": (0.5, 0.1)}, Counts(32, 16, 1.25), Counts())]))
         | schedule | a task acc    | evaluations | tokens per forward | seconds |
         | -------- | ------------: | ----------: | -----------------: | ------: |
         | steps=4  | 0.500 ± 0.100 |          16 |               2.00 |     1.2 |

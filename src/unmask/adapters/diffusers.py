@@ -14,7 +14,7 @@ The pipeline's result has no place for counts; after a call the scheduler's `cou
 where the pipeline looks for it itself, that is unless `eos_early_stop` is off.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -101,9 +101,19 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
         Evaluations are those that revealed something of a sequence, as for our own sampler; what the pipeline evaluates
         once more for a sequence that has ended reveals nothing of it.
         """
-        blocks = self._blocks if self._state is None else [*self._blocks, self._state]
-        counts = [state.trace().until(self._end).counts for state in blocks]
-        return Counts.total([*counts, Counts(seconds=self._seconds)])
+        if self._state is None:
+            return Counts()
+        traces = [state.trace() for state in (*self._blocks, self._state)]
+        # Side by side: an end in one block ends those after it, whether the pipeline stopped there or not.
+        tokens, revealed, score = (
+            torch.cat([getattr(trace, part) for trace in traces], dim=1)
+            for part in ("tokens", "revealed", "log_probability")
+        )
+        evaluations = sum(trace.evaluations for trace in traces)
+        whole = replace(
+            traces[0], tokens=tokens, revealed=revealed, log_probability=score, evaluations=evaluations, end=self._end
+        )
+        return whole.counts + Counts(seconds=self._seconds)
 
     def step(
         self,
