@@ -61,8 +61,12 @@ clean:                 ## remove everything that the other targets made
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement .venv/docs.txt
 	touch $@
 
-.venv/ready: .venv/demo
+.venv/ready: .venv/demo .ci/engines.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
+	@# SGLang's own classes for tests/test_sglang_itself.py, in a folder of their own: nothing of the environment changes.
+	rm -rf .venv/engines
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --target .venv/engines --requirement .ci/engines.txt \
+	  || { rm -rf .venv/engines; echo "SGLang cannot be had here: the tests of its own classes will be skipped."; }
 	touch .venv/site $@

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-ENGINES = {"diffusers": "diffusers", "dllm": "dllm", "harness": "lm_eval", "sglang": "sglang"}
+ENGINES = {"compare": "lm_eval", "diffusers": "diffusers", "dllm": "dllm", "harness": "lm_eval", "sglang": "sglang"}
 
 collect_ignore = [f"src/unmask/adapters/{module}.py" for module, engine in ENGINES.items() if find_spec(engine) is None]
 if find_spec("gradio") is None:

@@ -1,8 +1,9 @@
-"""Stand-ins for engines that cannot be installed here, written from their contracts.
+"""Stand-ins for engines that cannot be installed everywhere, written from their contracts.
 
-`sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
-and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three
-classes that a sampler is made of.
+`sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is
+done), what it is made from and given, and the registry of algorithms, as in SGLang 0.5.23; `real_sglang` compares
+names and signatures with the engine's own. `Dream`: its loop around a model. `dllm`: the three classes that a
+sampler is made of.
 """
 
 import dataclasses
@@ -16,6 +17,29 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
+@dataclasses.dataclass
+class DllmConfig:
+    algorithm: str
+    algorithm_config: dict
+    block_size: int
+    mask_id: int
+    max_running_requests: int
+    first_done_first_out_mode: bool = False
+
+
+@dataclasses.dataclass
+class ForwardBatch:
+    forward_mode: object
+    batch_size: int
+    input_ids: object
+    req_pool_indices: object
+    seq_lens: object
+    out_cache_loc: object
+    seq_lens_sum: int
+    sampling_info: object = None
+    dllm_prompt_mask: object = None
+
+
 class DllmAlgorithm:
     def __init__(self, config):
         self.block_size, self.mask_id, self.fdfo = config.block_size, config.mask_id, config.first_done_first_out_mode
@@ -23,27 +47,46 @@ class DllmAlgorithm:
     def init_step_state(self, forward_batch):
         return [None] * forward_batch.batch_size
 
+    @classmethod
+    def validate_request(cls, req):
+        return None
+
     def max_steps(self, block_size):
         return block_size + 1
 
     def step(self, forward_batch, full_logits, states):
         raise NotImplementedError
 
-    def run(self, forward, forward_batch, states=None):
-        """One round: until all blocks are done, or with `fdfo` a single step. Answers the states to carry on with."""
+    def run(self, model_runner, forward_batch, algo_states=None):
+        """One round: until all blocks are done, or with `fdfo` a single step.
+
+        Answers the last output, the tokens (of the answer; of the whole block with `fdfo`), and with `fdfo` how many of
+        them stay and the states to carry on with.
+        """
+        out, rows = None, forward_batch.batch_size
+        tokens = forward_batch.input_ids.view(rows, self.block_size)
         if not self.fdfo:
+            starts = (tokens != self.mask_id).sum(dim=1).tolist()
             states = self.init_step_state(forward_batch)
-            logits = forward(forward_batch)
+            out = model_runner.forward(forward_batch, pp_proxy_tensors=None)
             for _ in range(self.max_steps(self.block_size)):
-                if all(self.step(forward_batch, logits, states)):
-                    return None
-                logits = forward(forward_batch)
-            return None
-        states = [None] * forward_batch.batch_size if states is None else states
+                if all(self.step(forward_batch, out.logits_output.full_logits, states)):
+                    break
+                out = model_runner.forward(forward_batch, pp_proxy_tensors=None)
+            answers = [row[start:] for row, start in zip(tokens, starts, strict=True)]
+            return out.logits_output, answers, None, None, out.can_run_graph
+        states = [None] * rows if algo_states is None else algo_states
         fresh = self.init_step_state(forward_batch) if None in states else []
         states = [fresh[i] if state is None else state for i, state in enumerate(states)]
-        done = self.step(forward_batch, forward(forward_batch), states)
-        return [None if ended else state for ended, state in zip(done, states, strict=True)], done
+        out = model_runner.forward(forward_batch, pp_proxy_tensors=None)
+        done = self.step(forward_batch, out.logits_output.full_logits, states)
+        left = [None if ended else state for ended, state in zip(done, states, strict=True)]
+        kept = [self.block_size if ended else 0 for ended in done]
+        return out.logits_output, tokens.tolist(), kept, left, out.can_run_graph
+
+
+def get_algorithm(config):
+    return sys.modules["sglang.srt.dllm.algorithm"].algo_name_to_cls[config.algorithm](config)
 
 
 @dataclasses.dataclass
@@ -91,8 +134,10 @@ class Dream:
 
 
 CONTENTS = {
-    "sglang.srt.dllm.algorithm": {"algo_name_to_cls": {}},
+    "sglang.srt.dllm.algorithm": {"algo_name_to_cls": {}, "get_algorithm": get_algorithm},
     "sglang.srt.dllm.algorithm.base": {"DllmAlgorithm": DllmAlgorithm},
+    "sglang.srt.dllm.config": {"DllmConfig": DllmConfig},
+    "sglang.srt.model_executor.forward_batch_info": {"ForwardBatch": ForwardBatch},
     "dllm.core.samplers.base": {
         "BaseSampler": BaseSampler, "SamplerConfig": SamplerConfig, "SamplerOutput": SamplerOutput
     },

@@ -54,6 +54,12 @@ def test_prompts_of_different_lengths_are_continued_whatever_their_neighbours(mo
         made(module).sample([prompt, torch.tensor([5])], config, **options) for prompt in ([1, 2, 3, 4], [6, 6, 0, 1])
     )
     assert first.shape == (2, 10)
+    sampler = made(module)
+    sampler.sample([[1, 2, 3, 4], [5]], config, **options)
+    answers = first[0, 4:].tolist(), first[1, 1:7].tolist()
+    assert sampler.counts.valid_tokens == sum([*answer, END].index(END) for answer in answers)
+    assert 1 <= sampler.counts.evaluations <= 12
+    assert sampler.counts.seconds > 0
     assert first[1].tolist() == second[1].tolist()
     assert first[0, :4].tolist() == [1, 2, 3, 4]
     assert first[1, 0] == 5

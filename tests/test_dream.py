@@ -33,14 +33,16 @@ def test_the_hook_replaces_the_engine_s_reveal_by_our_sampler(schedule, draw):
     model = table_model(VOCAB, LENGTH, 1, torch.float64)
     start = torch.full((2, LENGTH), MASK)
     start[:, :3] = torch.tensor([[1, 2, 3], [0, 0, 5]])
-    hook = TokensHook(schedule, MASK, [5, 6], draw)
+    hook = TokensHook(schedule, MASK, [5, 6], draw, end=2)
     steps = hook.steps(LENGTH - 3)
-    wanted = Sampler(Shifted(Logits(model, VOCAB, MASK)), schedule, draw).run(start, rng=[5, 6]).tokens
+    wanted = Sampler(Shifted(Logits(model, VOCAB, MASK)), schedule, draw).run(start, rng=[5, 6])
     for _ in range(2):  # a hook starts anew with every generation
         engine = Dream(model, MASK)
         options = {"max_new_tokens": LENGTH - 3, "steps": steps, "generation_tokens_hook_func": hook}
-        assert torch.equal(engine.diffusion_generate(start[:, :3], **options), wanted)
+        assert torch.equal(engine.diffusion_generate(start[:, :3], **options), wanted.tokens)
         assert engine.evaluations == steps
+        assert hook.counts == wanted.until(2).counts
+        assert hook.counts.seconds > 0
 
 
 def test_steps_are_those_of_the_schedule_and_no_more():

@@ -124,12 +124,16 @@ def test_what_was_written_has_no_ends_and_nothing_after_them():
 def test_counts_are_added_and_ratios_never_averaged():
     parts = [Counts(12, 4), Counts(1, 8), Counts(0, 0)]
     assert Counts.total(parts) == Counts(13, 12)
+    assert (Counts(1, 2, 0.25) + Counts(0, 1, 0.5)).seconds == 0.75
     assert Counts.total(parts).tokens_per_evaluation == 13 / 12
     assert Counts().tokens_per_evaluation == 0.0
-    for wrong in (lambda: Counts(-1, 2), lambda: Counts(1, 0.5), lambda: Counts() + 3, lambda: Counts.total(3)):
+    wrongs = (lambda: Counts(-1, 2), lambda: Counts(1, 0.5), lambda: Counts(1, 1, -1.0), lambda: Counts() + 3)
+    for wrong in (*wrongs, lambda: Counts.total(3)):
         with pytest.raises(InputError):
             wrong()
-    assert Counts(3, 2).to_json() == {"valid_tokens": 3, "evaluations": 2, "tokens_per_evaluation": 1.5}
+    assert Counts(3, 2, 0.5).to_json() == {
+        "valid_tokens": 3, "evaluations": 2, "tokens_per_evaluation": 1.5, "seconds": 0.5
+    }  # fmt: skip
 
 
 def test_batches_sum_to_the_whole():
@@ -301,20 +305,21 @@ def test_the_page_counts_and_shows_no_more_than_the_answer(model):
 
 def test_the_harness_counts_up_to_ends_and_stops(model, caplog):
     pytest.importorskip("lm_eval", reason="the engine of this adapter: pip install 'unmask[harness]'")
+    from lm_eval.api.instance import Instance
+
     from unmask.adapters.harness import UnmaskLM
 
     lm = UnmaskLM(model, schedule=SCHEDULES[0], seed=3)
     asked = [
-        SimpleNamespace(args=(prompt, {"max_gen_toks": 9, "do_sample": True})) for prompt in ("ab", "ca", "a", "bb")
+        Instance("generate_until", {}, (prompt, {"max_gen_toks": 9, "do_sample": True}), 0)
+        for prompt in ("ab", "ca", "a", "bb")
     ]
     with caplog.at_level("INFO"):
         answers = lm.generate_until(asked, disable_tqdm=True)
     assert lm.generated.valid_tokens == sum(map(len, answers)) < 36
     assert lm.generated.evaluations >= lm.generated.valid_tokens
-    words = (
-        f"in {lm.generated.evaluations} evaluations: {lm.generated.tokens_per_evaluation:.2f} tokens per evaluation."
-    )
-    assert words in caplog.text
+    assert f"Generated {lm.generated}." in caplog.text
+    assert lm.generated.seconds > 0
     assert lm.get_model_info()["generated"] == lm.generated.to_json()
     assert lm.get_model_info()["scored"]["evaluations"] == 0
 

@@ -364,6 +364,8 @@ def test_errors_of_a_worker_are_raised_here_as_they_were(ray, predictor):
 
 def test_code_that_came_with_a_model_travels_with_the_work(ray, monkeypatch):
     """Published LLaDA and Dream bring their own code, which no worker could import."""
+    library = pytest.importorskip("transformers.dynamic_module_utils", reason="whose name for such code this is")
+    assert library.TRANSFORMERS_DYNAMIC_MODULE_NAME == "transformers_modules"
     module = ModuleType("transformers_modules")
     exec("def double(shard, report):\n    return 2 * shard", vars(module))
     monkeypatch.setitem(sys.modules, "transformers_modules", module)

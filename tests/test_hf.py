@@ -25,7 +25,7 @@ from unmask.models import hf  # noqa: E402
 from unmask.models import split as head  # noqa: E402
 from unmask.predict import Counted, Framed, Headed, Logits, Shifted, Suppressed  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
-from unmask.sample.draw import Greedy  # noqa: E402
+from unmask.sample.draw import Categorical, Greedy  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -90,6 +90,17 @@ def test_the_head_on_some_rows_gives_what_the_whole_model_gives(model):
             one, other = (replay(each, schedule, tokens % 10 + 5, rng=[1, 2, 3]) for each in (model.predictor, whole))
         assert torch.allclose(one.nll, other.nll, atol=1e-5)
         assert torch.equal(one.evaluations, other.evaluations)
+
+
+@pytest.mark.parametrize("draw", [Categorical(), Greedy()], ids=repr)
+def test_what_is_written_is_what_the_network_s_own_logits_give_token_by_token(model, draw):
+    start = torch.full((8, 9), MASK)
+    start[:, 4] = 6
+    whole = Logits(lambda tokens: full(model, tokens), len(tiny.WORDS), MASK)
+    for schedule in (SCHEDULE, Schedule(size.Threshold(0.3), order.Confidence())):
+        one, other = (Sampler(each, schedule, draw).run(start, rng=list(range(8))) for each in (model.predictor, whole))
+        assert torch.equal(one.tokens, other.tokens)
+        assert torch.equal(one.revealed, other.revealed)
 
 
 def test_special_tokens_are_never_drawn_and_given_tokens_never_changed(model):

@@ -8,6 +8,7 @@ Each module is named after its engine:
     sglang       a `DllmAlgorithm` and its plugin
     dllm         a `BaseSampler`
     harness      a registered model of lm-evaluation-harness: any benchmark with any schedule
+    compare      the same for several schedules: accuracy against tokens per forward pass
 
 `hosted` is what they share: a sampler whose loop and model belong to someone else. Nothing here is imported by the
 rest of the library, no engine is needed to install it, and a module whose engine is missing says so in one sentence.

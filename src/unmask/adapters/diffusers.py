@@ -9,15 +9,19 @@ temperature of 0, the pipeline's default, is greedy. Tokens once revealed stay: 
 no effect.
 
 Without a `generator` seeds are drawn from torch's own, as everywhere in diffusers.
+
+The pipeline's result has no place for counts; after a call the scheduler's `counts` has them. The end token is known
+where the pipeline looks for it itself, that is unless `eos_early_stop` is off.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, missing
-from unmask.sample import State
+from unmask.adapters.hosted import Hosted, closed, missing
+from unmask.sample import Counts, State
 from unmask.sample.draw import Draw, Greedy, draw_for
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
@@ -85,6 +89,31 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
         self.num_inference_steps = min(size.steps, length) if isinstance(size, Blind) else length
         self.timesteps = torch.arange(self.num_inference_steps - 1, -1, -1, device=device)
         self._state: State | None = None
+        self._blocks: list[State] = []
+        self._ended: Tensor | None = None
+        self._end: int | None = None
+        self._begun, self._seconds = perf_counter(), 0.0
+
+    @property
+    def counts(self) -> Counts:
+        """Valid tokens, evaluations and seconds since the last generation began.
+
+        Evaluations are those that revealed something of a sequence, as for our own sampler; what the pipeline evaluates
+        once more for a sequence that has ended reveals nothing of it.
+        """
+        if self._state is None:
+            return Counts()
+        traces = [state.trace() for state in (*self._blocks, self._state)]
+        # Side by side: an end in one block ends those after it, whether the pipeline stopped there or not.
+        tokens, revealed, score = (
+            torch.cat([getattr(trace, part) for trace in traces], dim=1)
+            for part in ("tokens", "revealed", "log_probability")
+        )
+        evaluations = sum(trace.evaluations for trace in traces)
+        whole = replace(
+            traces[0], tokens=tokens, revealed=revealed, log_probability=score, evaluations=evaluations, end=self._end
+        )
+        return whole.counts + Counts(seconds=self._seconds)
 
     def step(
         self,
@@ -123,10 +152,16 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
         if int(timestep) == 0 or self._state is None or self._state.tokens.shape != sample.shape:
             masked = sample == mask_token_id
             masked = masked if prompt_mask is None else masked & ~prompt_mask
+            if self._state is not None:
+                self._blocks.append(self._state)
             rng = torch.default_generator if generator is None else generator
             self._state = hosted.begin(sample, masked, vocab=model_output.shape[-1], rng=rng)
+        if self._ended is not None and bool(self._ended.any()):
+            # The pipeline writes nothing more into a sequence that has ended: nothing of it is revealed.
+            self._state = closed(self._state, self._ended[:, None].expand_as(sample))
         reveal = hosted.step(self._state, sample, model_output)
         self._state = reveal.state
+        self._seconds = perf_counter() - self._begun
         answer = UnmaskingSchedulerOutput(
             prev_sample=reveal.tokens,
             transfer_index=reveal.chosen,
@@ -143,8 +178,11 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
             return False
         return bool((self._state.masked.any(dim=1) & ~finished).any())
 
-    # When a sequence has ended is the engine's own question.
-    check_eos_finished = staticmethod(BlockRefinementScheduler.check_eos_finished)
+    def check_eos_finished(self, *, eos_token_id: int, **given: Any) -> Tensor:
+        """Which sequences have ended: the engine's own question and answer, which is kept."""
+        ended = BlockRefinementScheduler.check_eos_finished(eos_token_id=eos_token_id, **given)
+        self._end, self._ended = eos_token_id, ended.clone()
+        return ended
 
 
 def _draw(sampling_method: str, temperature: float, top_p: float | None, top_k: int | None) -> Draw:

@@ -9,13 +9,14 @@ the width of the batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import missing
 from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
-from unmask.sample import Sampler, State, Step
+from unmask.sample import Counts, Sampler, State, Step
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
 
@@ -54,7 +55,11 @@ class UnmaskSamplerConfig(SamplerConfig):
 
 @dataclass
 class UnmaskSampler(BaseSampler):
-    """Samples by a schedule. Made like any sampler of the engine, from a model and its tokenizer."""
+    """Samples by a schedule. Made like any sampler of the engine, from a model and its tokenizer.
+
+    Attributes:
+        counts: Valid tokens, evaluations and seconds of the last call.
+    """
 
     @torch.no_grad()
     def sample(self, inputs: list[Any], config: UnmaskSamplerConfig | None = None, **kwargs: Any) -> Any:
@@ -107,7 +112,11 @@ class UnmaskSampler(BaseSampler):
         def watch(state: State, step: Step) -> None:
             histories.append(state.tokens)
 
+        begun = perf_counter()
         trace = sampler.run(tokens, masked, rng=config.rng, watch=watch if config.return_dict else None)
+        spent = Counts(seconds=perf_counter() - begun)
+        # The engine's result may be a bare tensor: what was counted stays here.
+        self.counts = trace.until(self.tokenizer.eos_token_id).counts + spent
         sequences = trace.tokens.to(tokens.device)
         return SamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
 

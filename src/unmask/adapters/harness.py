@@ -13,10 +13,10 @@ What it asks of a model is answered by the sampler:
                              the number is the log-probability that this schedule writes it, given how its steps fell
     loglikelihood_rolling    the same for windows of the model's length; the last one sees what comes before it
 
-Both kinds are counted as everywhere (`unmask.sample.trace`): valid tokens, evaluations, and tokens per evaluation as
-the ratio of their sums. The harness's results hold them under `config`, as `generated` and `scored`; and each
-answer to a list of requests ends with a line in the log. A stop of a task is an end too: what is written after it does
-not count.
+Both kinds are counted as everywhere (`unmask.sample.trace`): valid tokens, evaluations, tokens per evaluation as the
+ratio of their sums, and the sampler's seconds. The harness's results hold them under `config`, as `generated` and
+`scored`; and each answer to a list of requests ends with a line in the log. A stop of a task is an end too: what is
+written after it does not count. `unmask.adapters.compare` makes a table of them for several schedules.
 
 Each request has a seed of its own, made from the model's seed, the request's text and how often it came before. So
 results depend on neither the batch size nor the other requests, up to the rounding of the model.
@@ -29,6 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
@@ -41,7 +42,6 @@ from unmask.schedule import Schedule
 from unmask.words.inputs import read_schedule
 from unmask.words.models import device_named
 from unmask.words.schedules import FREE_SIZES, build, check_size
-from unmask.words.sentences import counted, per_evaluation
 
 try:
     from lm_eval.api.model import LM  # pyright: ignore[reportMissingImports]
@@ -64,7 +64,6 @@ class _Row:
     seed: int
 
 
-@register_model("unmask")
 class UnmaskLM(LM):
     """A model of `unmask.models` under a schedule.
 
@@ -84,7 +83,7 @@ class UnmaskLM(LM):
         device: cpu, cuda …; a GPU where there is one by default.
 
     Attributes:
-        generated: Valid tokens and evaluations of all that was generated so far.
+        generated: Valid tokens, evaluations and seconds of all that was generated so far.
         scored: The same of what was scored.
     """
 
@@ -110,7 +109,7 @@ class UnmaskLM(LM):
             allowed = {"trust_remote_code": bool(trust_remote_code), "allow_pickle": bool(allow_pickle)}
             model = models.load(str(model), device=place, **allowed)
         self.model = model.cut(length)
-        self.schedule = _schedule(schedule, steps, order, size, self.model.length)
+        self.schedule = schedule_given(schedule, steps, order, size, self.model.length)
         self.seed = check.integer("seed", seed, least=0)
         most = self.model.length
         new = max(1, most // 2) if max_gen_toks is None else max_gen_toks
@@ -173,22 +172,23 @@ class UnmaskLM(LM):
             rows.append(self._row(prompt, [0] * new, seed))
         if cut:
             log.warning("%d of %d prompts were longer than the model allows and lost their beginning.", cut, len(rows))
-        answers = [""] * len(rows)
-        before = self.generated
+        answers, counts = [""] * len(rows), [Counts()]
 
         def fill(numbers: list[int], tokens: Tensor, masked: Tensor, seeds: list[int]) -> None:
             sampler = Sampler(self.model.predictor, self.schedule, options[numbers[0]][1], self.model.stop)
-            trace = sampler.run(tokens, masked, rng=seeds)
+            begun = perf_counter()
+            trace = sampler.run(tokens, masked, rng=seeds)  # its record is on the CPU: nothing is left to wait for
+            counts.append(Counts(seconds=perf_counter() - begun))
             # Rows of a batch have their prompts in the same places.
             written = trace.written(rows[numbers[0]].start)
             for number, found, spent in zip(numbers, written, trace.evaluations.tolist(), strict=True):
                 until = options[number][2]
                 answers[number] = _stopped(self.model.codec.decode(found), until)
-                self.generated += Counts(_valid(found, until, self.model.codec.decode), spent)
+                counts.append(Counts(_valid(found, until, self.model.codec.decode), spent))
 
         keys = [(len(row.tokens), row.start, option[1]) for row, option in zip(rows, options, strict=True)]
         self._batches(rows, keys, fill, "Generating", disable_tqdm)
-        _tell("Generated", before, self.generated)
+        self.generated += _told("Generated", counts)
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial("generate_until", request.args, answer)
         return answers
@@ -230,18 +230,19 @@ class UnmaskLM(LM):
     def _scores(self, rows: list[_Row], disable_tqdm: bool) -> list[tuple[float, bool]]:
         """Exact log-probabilities by replay, and whether each token was the most likely one."""
         answers: list[tuple[float, bool]] = [(0.0, True)] * len(rows)
-        before = self.scored
+        counts = [Counts()]
 
         def score(numbers: list[int], tokens: Tensor, masked: Tensor, seeds: list[int]) -> None:
             draw = Judged(Replay(tokens), torch.zeros(tokens.numel(), dtype=torch.bool, device=tokens.device))
+            begun = perf_counter()
             trace = Sampler(self.model.predictor, self.schedule, draw).run(tokens, masked, rng=seeds)
-            self.scored += trace.counts
+            counts.extend([trace.counts, Counts(seconds=perf_counter() - begun)])
             greedy = ~draw.other.view_as(tokens).any(dim=1)
             for number, nll, best in zip(numbers, trace.nll.tolist(), greedy.tolist(), strict=True):
                 answers[number] = -nll, best
 
         self._batches(rows, [len(row.tokens) for row in rows], score, "Scoring", disable_tqdm)
-        _tell("Scored", before, self.scored)
+        self.scored += _told("Scored", counts)
         return answers
 
     def _batches(
@@ -268,6 +269,9 @@ class UnmaskLM(LM):
                     bar.update(len(numbers))
 
 
+register_model("unmask")(UnmaskLM)  # not above the class: a type checker would take it for any model
+
+
 @dataclass(frozen=True, eq=False)
 class Judged(Draw):
     """Replays given tokens and marks, in `other`, where another token was more likely."""
@@ -281,7 +285,7 @@ class Judged(Draw):
         return token
 
 
-def _schedule(
+def schedule_given(
     given: Schedule | str | None, steps: int | None, order: str | None, size: str | None, length: int
 ) -> Schedule:
     """The schedule that was asked for, in one way or the other."""
@@ -326,8 +330,8 @@ def _valid(tokens: list[int], until: list[str], decode: Callable[[list[int]], st
     return bisect_left(range(1, len(tokens) + 1), True, key=over) if stops else len(tokens)
 
 
-def _tell(what: str, before: Counts, after: Counts) -> None:
-    """A line in the log for each list of requests."""
-    new = Counts(after.valid_tokens - before.valid_tokens, after.evaluations - before.evaluations)
-    words = counted(new.valid_tokens, "valid token"), counted(new.evaluations, "evaluation")
-    log.info("%s %s in %s: %s.", what, *words, per_evaluation(new.tokens_per_evaluation))
+def _told(what: str, counts: list[Counts]) -> Counts:
+    """The sum, after a line in the log for each list of requests."""
+    total = Counts.total(counts)
+    log.info("%s %s.", what, total)
+    return total

@@ -84,9 +84,7 @@ class Hosted:
             tokens: The token ids as the host has them now. What it filled itself is taken out of the plan.
             logits: Logits of every position, shape `(batch, length, vocab)`.
         """
-        taken = state.masked & (tokens != self.mask)
-        if bool(taken.any()):
-            state = replace(state, masked=state.masked & ~taken, plan=state.plan.without(taken))
+        state = closed(state, tokens != self.mask)
         state, step = self._sampler(logits, logits.shape[-1]).step(replace(state, tokens=tokens))
         chosen = torch.zeros_like(state.masked)
         probability = torch.zeros(tokens.shape, dtype=torch.float32, device=tokens.device)
@@ -99,6 +97,14 @@ class Hosted:
 
     def _sampler(self, logits: Tensor | None, vocab: int) -> Sampler:
         return Sampler(Logits(lambda _: logits, vocab, self.mask, whole=True), self.schedule, self.draw)
+
+
+def closed(state: State, where: Tensor) -> State:
+    """The state without what is still masked there: the host fills it itself, or nobody does."""
+    taken = state.masked & where
+    if not bool(taken.any()):
+        return state
+    return replace(state, masked=state.masked & ~taken, plan=state.plan.without(taken))
 
 
 def missing(engine: str, remedy: str) -> ModuleNotFoundError:

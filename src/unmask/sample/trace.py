@@ -19,7 +19,7 @@ References:
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -37,29 +37,38 @@ OPEN = -3  # the step of a position that is still masked, in the record of an un
 @final
 @dataclass(frozen=True)
 class Counts:
-    """Tokens that count and the evaluations they took, of any number of sequences.
+    """Tokens that count, the evaluations and the seconds they took, of any number of sequences.
 
     Those of several batches are added: a mean of ratios would be another number.
 
     Attributes:
         valid_tokens: Tokens drawn before the end of their answer.
         evaluations: Evaluations of single sequences.
+        seconds: Time that passed, where somebody held a clock to it; 0 elsewhere. Equal counts may differ in it.
 
     Example:
         >>> (Counts(12, 4) + Counts(2, 3)).tokens_per_evaluation
         2.0
+        >>> print(Counts(12, 4, 1.5))
+        12 valid tokens in 4 evaluations: 3 tokens per evaluation, 1.5 s
     """
 
     valid_tokens: int = 0
     evaluations: int = 0
+    seconds: float = field(default=0.0, compare=False)
 
     def __post_init__(self):
         check.integer("valid_tokens", self.valid_tokens, least=0)
         check.integer("evaluations", self.evaluations, least=0)
+        check.real("seconds", self.seconds, least=0.0)
 
     def __add__(self, other: "Counts") -> "Counts":
         check.instance("other", other, Counts, "be Counts")
-        return Counts(self.valid_tokens + other.valid_tokens, self.evaluations + other.evaluations)
+        return Counts(
+            self.valid_tokens + other.valid_tokens,
+            self.evaluations + other.evaluations,
+            self.seconds + other.seconds,
+        )
 
     @staticmethod
     def total(counts: "Sequence[Counts]") -> "Counts":
@@ -71,12 +80,19 @@ class Counts:
         """Valid tokens for each evaluation; 0 where there was none."""
         return self.valid_tokens / self.evaluations if self.evaluations else 0.0
 
+    def __str__(self) -> str:
+        """A line for people; the time where it was taken."""
+        words = _counted(self.valid_tokens, "valid token"), _counted(self.evaluations, "evaluation")
+        time = f", {self.seconds:.1f} s" if self.seconds else ""
+        return f"{words[0]} in {words[1]}: {self.tokens_per_evaluation:.4g} tokens per evaluation{time}"
+
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""
         return {
             "valid_tokens": self.valid_tokens,
             "evaluations": self.evaluations,
             "tokens_per_evaluation": self.tokens_per_evaluation,
+            "seconds": self.seconds,
         }
 
 
@@ -259,11 +275,10 @@ class Trace:
     def __str__(self) -> str:
         """A few lines for people."""
         batch, length = self.tokens.shape
-        counts, scored, cost = self.counts, int(self.scored.sum()), float(self.nll.sum())
+        scored, cost = int(self.scored.sum()), float(self.nll.sum())
         lines = [
             f"{_counted(batch, 'sequence')} of {_counted(length, 'token')}",
-            f"{_counted(counts.valid_tokens, 'valid token')} in {_counted(counts.evaluations, 'evaluation')}: "
-            f"{counts.tokens_per_evaluation:.4g} tokens per evaluation",
+            str(self.counts),
         ]
         if self.end is not None:
             ended = int(((self.revealed >= 0) & (self.tokens == self.end)).any(dim=1).sum())
