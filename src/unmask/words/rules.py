@@ -85,7 +85,8 @@ def _spelled_out(word: str, length: int) -> list[str]:
     elif (blocks := _BLOCKS.fullmatch(word)) and blocks["order"] is None:
         inside = [name for each in _INSIDE for name in _spelled_out(f"{word}/{each}/even", length)]
         # One by one is what all are compared with; it is the same in blocks of any length.
-        return list(dict.fromkeys([*inside, f"{word}/left-to-right/even:{_longest(blocks["length"], length)}"]))
+        longest = _longest(blocks["length"], length)
+        return list(dict.fromkeys([*inside, f"{word}/left-to-right/even:{longest}"]))
     before, slash, size = word.rpartition("/")
     if not slash:
         check.known("rule", word, RULE_WORDS)
