@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     try:
         from unmask.adapters import harness  # noqa: F401 - importing it registers the model
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports]

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, missing
+from unmask.adapters.hosted import Hosted
 from unmask.sample import State
 from unmask.sample.draw import Draw, Greedy, draw_for
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
 
-try:
+with Package("diffusers", "diffusers", 'Run: pip install "unmask[diffusers]"', "0.38.0 to 0.42.1"):
     # The names must be attributes of this module: a pipeline that loads a scheduler looks for them here.
     from diffusers import (  # pyright: ignore[reportMissingImports]
         BlockRefinementScheduler,  # pyright: ignore[reportPrivateImportUsage]
@@ -30,8 +31,6 @@ try:
         SchedulerMixin,  # pyright: ignore[reportPrivateImportUsage]
     )
     from diffusers.utils import BaseOutput  # pyright: ignore[reportMissingImports, reportPrivateImportUsage]
-except ImportError:
-    raise missing("diffusers 0.38 or later", 'Run: pip install "unmask[diffusers]"') from None
 
 
 @dataclass

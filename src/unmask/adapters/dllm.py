@@ -12,25 +12,33 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import missing
 from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
 from unmask.sample import Sampler, State, Step
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
 
-try:
-    from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
-        BaseSampler,
-        SamplerConfig,
-        SamplerOutput,
-    )
-except ImportError:
-    raise missing("dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub.") from None
+_REMEDY = "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."
+with Package("dllm", "dllm", _REMEDY, "its main branches of December 2025 to November 2026"):
+    from dllm.core.samplers.base import BaseSampler  # pyright: ignore[reportMissingImports]
+
+    try:  # what they were called until February 2026
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            SamplerConfig as BaseSamplerConfig,
+        )
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            SamplerOutput as BaseSamplerOutput,
+        )
+    except ImportError:
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            BaseSamplerConfig,
+            BaseSamplerOutput,
+        )
 
 
 @dataclass
-class UnmaskSamplerConfig(SamplerConfig):
+class UnmaskSamplerConfig(BaseSamplerConfig):
     """How to sample.
 
     Arguments:
@@ -109,7 +117,7 @@ class UnmaskSampler(BaseSampler):
 
         trace = sampler.run(tokens, masked, rng=config.rng, watch=watch if config.return_dict else None)
         sequences = trace.tokens.to(tokens.device)
-        return SamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
+        return BaseSamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
 
     def _predictor(self, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
         vocab = int(self.model.config.vocab_size)

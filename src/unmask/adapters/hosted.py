@@ -99,8 +99,3 @@ class Hosted:
 
     def _sampler(self, logits: Tensor | None, vocab: int) -> Sampler:
         return Sampler(Logits(lambda _: logits, vocab, self.mask, whole=True), self.schedule, self.draw)
-
-
-def missing(engine: str, remedy: str) -> ModuleNotFoundError:
-    """The error for an engine that is not there."""
-    return ModuleNotFoundError(f"This needs {engine}, which is not installed. {remedy}")

@@ -24,17 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, missing
+from unmask.adapters.hosted import Hosted
 from unmask.sample import State, seeds_of
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
 
-try:
+with Package("SGLang", "sglang", 'Run: pip install "unmask[sglang]"', "0.5.18 to 0.5.23"):
     from sglang.srt.dllm import algorithm as registry  # pyright: ignore[reportMissingImports]
     from sglang.srt.dllm.algorithm.base import DllmAlgorithm  # pyright: ignore[reportMissingImports]
-except ImportError:
-    raise missing("SGLang", 'Run: pip install "unmask[sglang]"') from None
 
 NAME = "Unmask"
 SETTINGS = ("schedule", "temperature", "top_p", "top_k", "seed", "block_size", "capture_input_preparation")

@@ -20,6 +20,7 @@ from typing import Any, final
 
 from unmask import _check as check
 from unmask._memory import exhausted
+from unmask._packages import Package
 from unmask._torch import torch
 from unmask.models import split
 from unmask.models.base import Model
@@ -152,13 +153,8 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
 
 
 def _library() -> Any:
-    try:
-        import transformers
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'This needs transformers, which is not installed. Run: pip install "unmask[hf]"'
-        ) from None
-    return transformers
+    package = Package("transformers", "transformers", 'Run: pip install "unmask[hf]"', "4.46 to 5.22")
+    return package.load("CONFIG_MAPPING", "AutoModel", MASKED.loader, "AutoTokenizer", "PretrainedConfig")
 
 
 @contextmanager
