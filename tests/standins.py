@@ -2,7 +2,8 @@
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
 and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three
-classes that a sampler is made of.
+classes that a sampler is made of, under the names they have had since February 2026. `tests/real.py` runs all that is
+said here against the engines themselves.
 """
 
 import dataclasses
@@ -47,12 +48,12 @@ class DllmAlgorithm:
 
 
 @dataclasses.dataclass
-class SamplerConfig:
+class BaseSamplerConfig:
     return_dict: bool = False
 
 
 @dataclasses.dataclass
-class SamplerOutput:
+class BaseSamplerOutput:
     sequences: object
     histories: object = None
 
@@ -94,7 +95,7 @@ CONTENTS = {
     "sglang.srt.dllm.algorithm": {"algo_name_to_cls": {}},
     "sglang.srt.dllm.algorithm.base": {"DllmAlgorithm": DllmAlgorithm},
     "dllm.core.samplers.base": {
-        "BaseSampler": BaseSampler, "SamplerConfig": SamplerConfig, "SamplerOutput": SamplerOutput
+        "BaseSampler": BaseSampler, "BaseSamplerConfig": BaseSamplerConfig, "BaseSamplerOutput": BaseSamplerOutput
     },
 }  # fmt: skip
 

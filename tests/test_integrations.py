@@ -56,7 +56,13 @@ def test_the_snippet_for_dllm_runs(monkeypatch):
         def __call__(self, tokens, attention_mask):
             return SimpleNamespace(logits=torch.zeros((*tokens.shape, 6)))
 
-    run("dllm", {"model": Model(), "tokenizer": SimpleNamespace(mask_token_id=6, eos_token_id=5)})
+    class Tokenizer:
+        mask_token_id, eos_token_id = 6, 5
+
+        def __len__(self):
+            return 6
+
+    run("dllm", {"model": Model(), "tokenizer": Tokenizer()})
 
 
 def test_the_command_of_the_harness_says_the_same_without_a_traceback(monkeypatch, capsys):
