@@ -1,9 +1,9 @@
 """Stand-ins for engines that cannot be installed here, written from their contracts.
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is done)
-and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `dllm`: the three
-classes that a sampler is made of, under the names they have had since February 2026. `tests/real.py` runs all that is
-said here against the engines themselves.
+and the registry of algorithms, as in SGLang 0.5.18 to 0.5.23. `Dream`: its loop around a model. `llada_generate`:
+LLaDA's. `dllm`: the three classes that a sampler is made of, under the names they have had since February 2026.
+`tests/test_real.py` holds the last three to the engines themselves, where there is a checkout of them.
 """
 
 import dataclasses
@@ -89,6 +89,34 @@ class Dream:
             x[masked] = torch.where(torch.arange(int(masked.sum())) % 2 == 0, logits[masked].argmax(dim=-1), mask)
             x = generation_tokens_hook_func(step, x, logits)
         return x
+
+
+def llada_generate(
+    model, prompt, counts, *, steps, gen_length, block_length, mask, remasking="low_confidence", rng=None
+):
+    """LLaDA's loop at temperature 0: block by block, in each `steps / blocks` evaluations, whatever `counts` answers.
+
+    `counts` stands for its `get_num_transfer_tokens`. Answers the tokens and how many evaluations it took.
+    """
+    x = torch.nn.functional.pad(prompt, (0, gen_length), value=mask)
+    starts = range(prompt.shape[1], x.shape[1], block_length)
+    each, evaluations = steps // len(starts), 0
+    for start in starts:
+        table = counts(x[:, start : start + block_length] == mask, each)
+        for i in range(each):
+            logits = model(x)
+            evaluations += 1
+            best = logits.argmax(dim=-1)
+            if remasking == "random":
+                score = torch.rand(x.shape, generator=rng, dtype=logits.dtype)
+            else:
+                score = torch.softmax(logits, dim=-1).gather(-1, best[..., None])[..., 0]
+            score[:, start + block_length :] = -torch.inf
+            score = torch.where(x == mask, score, -torch.inf)
+            for row in range(len(x)):
+                where = score[row].topk(int(table[row, i])).indices
+                x[row, where] = best[row, where]
+    return x, evaluations
 
 
 CONTENTS = {
