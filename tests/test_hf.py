@@ -454,6 +454,22 @@ def test_code_of_a_model_that_fails_under_a_later_major_version_says_which_it_is
         assert "was written for" not in sentence
 
 
+@pytest.mark.parametrize("written", ["4.46.3", f"{transformers.__version__}"])
+def test_older_code_whose_unsaved_numbers_are_lost_is_refused_and_not_run(foreign, written):
+    """Transformers 5 fills only what a checkpoint has: what a network computes when it is made would be anything."""
+    folder, network = foreign("llada", pad_token="<end>")
+    text = (folder / "modeling.py").read_text()
+    buffer = "self.register_buffer('angles', torch.arange(4.0), persistent=False)\n        self.post_init()"
+    (folder / "modeling.py").write_text(text.replace("self.post_init()", buffer))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_version": written}))
+    if written == "4.46.3" and int(transformers.__version__.split(".")[0]) > 4:
+        with pytest.raises(InputError, match=r"'angles', which it computes when it is made, is not kept[.] Run: pip"):
+            models.load(f"hf:{folder}", trust_remote_code=True)
+    else:
+        assert models.load(f"hf:{folder}", trust_remote_code=True)
+
+
 def test_an_answer_is_over_at_its_end_and_not_at_one_of_the_prompt(foreign, tmp_path):
     folder, _ = foreign("llada", pad_token="<end>")
     line = ("generate --trust-remote-code --model", f"hf:{folder}", "--order left-to-right --count 40")

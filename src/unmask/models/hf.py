@@ -107,9 +107,11 @@ def load(
             raise _foreign(name)
         if Path(name).is_dir():
             check_weights(Path(name), config, allow_pickle=allow_pickle)
-        with _of_its_time(transformers, name, config if foreign else {}):
+        code = config if foreign else {}
+        with _of_its_time(transformers, name, code):
             tokenizer = _tokenizer(transformers, name, trust_remote_code)
             network = _network(transformers, name, family, trust_remote_code, allow_pickle, foreign)
+            _check_buffers(transformers, name, code, network)
             network = network.eval().to(device)
             try:
                 return _assembled(name, family, network, tokenizer)
@@ -265,18 +267,41 @@ def _of_its_time(transformers: Any, name: str, config: dict[str, Any]) -> Genera
     try:
         yield
     except check.InputError as error:
-        cause, here = error.__cause__, transformers.__version__
-        written = str(config.get("transformers_version") or "4") if config else here
-        major = written.split(".")[0]
         # Without a cause nothing failed: something was refused.
-        if cause is None or not major.isdigit() or int(major) >= int(here.split(".")[0]):
+        if error.__cause__ is None or not _outdated(transformers, config):
             raise error from None
-        raise check.InputError(
-            "",
-            f"The model '{name}' brings code that was written for transformers {written} and fails under {here}: "
-            f"{first_sentence(cause)}",
-            remedy=f"Run: pip install 'transformers<{int(major) + 1}'",
-        ) from None
+        raise _outlived(transformers, name, config, first_sentence(error.__cause__)) from None
+
+
+def _outdated(transformers: Any, config: dict[str, Any]) -> bool:
+    """Whether code that came with a model was written for an earlier major version of the library."""
+    major = _written(config).split(".")[0]
+    return bool(config) and major.isdigit() and int(major) < int(transformers.__version__.split(".")[0])
+
+
+def _written(config: dict[str, Any]) -> str:
+    return str(config.get("transformers_version") or "4")
+
+
+def _outlived(transformers: Any, name: str, config: dict[str, Any], why: str) -> check.InputError:
+    written, here = _written(config), transformers.__version__
+    return check.InputError(
+        "",
+        f"The model '{name}' brings code that was written for transformers {written} and fails under {here}: {why}",
+        remedy=f"Run: pip install 'transformers<{int(written.split('.')[0]) + 1}'",
+    )
+
+
+def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network: Any) -> None:
+    """Refuse what would run with numbers that nobody wrote.
+
+    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What older code
+    computes when it is made and does not save, such as the frequencies of Dream's positions, is lost.
+    """
+    saved = network.state_dict()
+    lost = [key for key, _ in network.named_buffers() if key not in saved]
+    if lost and _outdated(transformers, config):
+        raise _outlived(transformers, name, config, f"'{lost[0]}', which it computes when it is made, is not kept")
 
 
 def _dtype(transformers: Any) -> str:
