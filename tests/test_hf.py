@@ -457,7 +457,7 @@ def test_code_of_a_model_that_fails_under_a_later_major_version_says_which_it_is
 @pytest.mark.parametrize("written", ["4.46.3", f"{transformers.__version__}"])
 def test_older_code_whose_unsaved_numbers_are_lost_is_refused_and_not_run(foreign, written):
     """Transformers 5 fills only what a checkpoint has: what a network computes when it is made would be anything."""
-    folder, network = foreign("llada", pad_token="<end>")
+    folder, _ = foreign("llada", pad_token="<end>")
     text = (folder / "modeling.py").read_text()
     buffer = "self.register_buffer('angles', torch.arange(4.0), persistent=False)\n        self.post_init()"
     (folder / "modeling.py").write_text(text.replace("self.post_init()", buffer))

@@ -101,10 +101,12 @@ def load(
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
-        native = str(config.get("model_type")) in transformers.CONFIG_MAPPING
-        foreign = bool(config.get("auto_map")) and not native
-        if foreign and not trust_remote_code:
+        kind = str(config.get("model_type"))
+        known = kind in transformers.CONFIG_MAPPING
+        if config.get("auto_map") and not known and not trust_remote_code:
             raise _foreign(name)
+        # A program may have made its own classes known to the library: dllm does, for LLaDA and Dream.
+        foreign = not known or not transformers.CONFIG_MAPPING[kind].__module__.startswith("transformers.")
         if Path(name).is_dir():
             check_weights(Path(name), config, allow_pickle=allow_pickle)
         code = config if foreign else {}
