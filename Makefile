@@ -65,4 +65,6 @@ clean:                 ## remove everything that the other targets made
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,hf,ray,parquet,plot,app,dev,docs]"
 	@# A pre-trained model of 3 MB for the tests, read as data: the package itself asks for other versions than ours.
 	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels rxnmapper==0.4.3
+	@# Dream's modeling code, read as data too.
+	-$(BIN)/python -m pip download --quiet --no-deps --dest .venv/wheels xlm-core==0.3.1
 	touch .venv/site $@

@@ -54,7 +54,7 @@ def dream(folder, dllm):
     """A folder with a tiny Dream."""
     source = dllm / "dllm" / "pipelines" / "dream" / "models"
     # Dream reads a configuration of generation from its folder, and fails without one.
-    (folder / "generation_config.json").write_text("{}")
+    (folder / "generation_config.json").write_text(json.dumps({"mask_token_id": MASK, "pad_token_id": END}))
     return _made(folder, source, "dream", ("DreamConfig", "DreamModel"), _DREAM)
 
 

@@ -76,8 +76,9 @@ class Dream:
 
     def __init__(self, model, mask):
         self.model, self.config, self.evaluations = model, types.SimpleNamespace(mask_token_id=mask), 0
+        self.generation_config = None
 
-    def diffusion_generate(self, prompt, *, max_new_tokens, steps, generation_tokens_hook_func):
+    def diffusion_generate(self, prompt, generation_config=None, *, max_new_tokens, steps, generation_tokens_hook_func):
         mask = self.config.mask_token_id
         x = torch.nn.functional.pad(prompt, (0, max_new_tokens), value=mask)
         x = generation_tokens_hook_func(None, x, None)

@@ -346,7 +346,6 @@ def test_dream_with_our_hook_writes_what_our_sampler_writes(folders, loaded, sch
 def test_dream_s_documented_example_runs(folders, loaded):
     block, expected = section("Dream")
     network = loaded["dream"].module
-    network.generation_config.mask_token_id = MASK
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(block, "Dream", "exec"), {"model": network, "prompt": torch.tensor([[5, 6, 7]])})
