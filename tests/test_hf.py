@@ -1,6 +1,7 @@
 """Models of Hugging Face: what stays fixed, what is predicted, what is refused, and all four commands on a tiny one."""
 
 import csv
+import importlib.util
 import json
 import math
 import re
@@ -452,6 +453,22 @@ def test_code_of_a_model_that_fails_under_a_later_major_version_says_which_it_is
         assert sentence.endswith("Run: pip install 'transformers<5'")
     else:
         assert "was written for" not in sentence
+
+
+def test_classes_that_a_program_made_known_to_the_library_are_loaded_as_code_of_its_own(foreign, monkeypatch):
+    """dllm does so for LLaDA and Dream; then nothing needs to be trusted, and Dream's class still answers no pair."""
+    folder, _ = foreign("dream", pad_token="<end>")
+    spec = importlib.util.spec_from_file_location("known_to_the_library", folder / "modeling.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    config = transformers.CONFIG_MAPPING
+    monkeypatch.setattr(config, "_extra_content", {**config._extra_content, "Dream": module.DreamConfig})
+    mapping = transformers.AutoModel._model_mapping
+    monkeypatch.setattr(mapping, "_extra_content", {**mapping._extra_content, module.DreamConfig: module.DreamModel})
+    model = models.load(f"hf:{folder}")
+    assert type(model.module) is module.DreamModel
+    assert model.about["family"] == "Dream"
 
 
 @pytest.mark.parametrize("written", ["4.46.3", f"{transformers.__version__}"])

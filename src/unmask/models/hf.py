@@ -103,10 +103,11 @@ def load(
         family = family_of(config)
         kind = str(config.get("model_type"))
         known = kind in transformers.CONFIG_MAPPING
-        if config.get("auto_map") and not known and not trust_remote_code:
+        foreign = bool(config.get("auto_map")) and not known
+        if foreign and not trust_remote_code:
             raise _foreign(name)
-        # A program may have made its own classes known to the library: dllm does, for LLaDA and Dream.
-        foreign = not known or not transformers.CONFIG_MAPPING[kind].__module__.startswith("transformers.")
+        if known:  # perhaps only to this program: dllm makes its own classes for LLaDA and Dream known to the library
+            foreign = not transformers.CONFIG_MAPPING[kind].__module__.startswith("transformers.")
         if Path(name).is_dir():
             check_weights(Path(name), config, allow_pickle=allow_pickle)
         code = config if foreign else {}
