@@ -46,7 +46,7 @@ ENGINES = [
     Engine(
         "unmask.adapters.dllm", "dllm", "dllm",
         "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub.",
-        "its main branches of December 2025 to November 2026", "dllm.core.samplers.base.BaseSamplerConfig",
+        "0.1.0, as of April 2026", "dllm.core.samplers.base.BaseSamplerConfig",
         ("dllm.core", "dllm.core.samplers", "dllm.core.samplers.base"), "BaseSampler = object",
     ),
     Engine(
@@ -114,7 +114,7 @@ def test_an_engine_that_lacks_a_name_is_told_its_version_and_those_that_work(eng
     error = asked(engine, monkeypatch)
     assert not isinstance(error, ModuleNotFoundError)
     assert str(error) == (
-        f"This needs '{engine.name}', which {engine.title} 0.0.1 does not have: {engine.versions} are known to work. "
+        f"This needs '{engine.name}', which {engine.title} 0.0.1 does not have; supported: {engine.versions}. "
         f"{engine.remedy}"
     )
 
@@ -167,7 +167,7 @@ def test_a_failure_in_a_module_that_is_loaded_on_demand_is_inside_too(fake):
 def test_a_package_without_metadata_says_its_version_itself(fake):
     fake("checkout_one", {"checkout_one": "__version__ = '3.1'"})
     package = Package("Checkout", "checkout_one", "Take another.", "1 to 2")
-    lacking = r"which Checkout 3\.1 does not have: 1 to 2 are known to work[.]"
+    lacking = r"which Checkout 3\.1 does not have; supported: 1 to 2[.]"
     with pytest.raises(ImportError, match=lacking), package:
         from checkout_one import Name  # noqa: F401
 

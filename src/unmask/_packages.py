@@ -27,7 +27,7 @@ class Package:
         title: What it is called.
         module: What is imported, such as `lm_eval`.
         remedy: How to install it, a whole sentence.
-        versions: Which versions are known to work, as in "0.38.0 to 0.42.1".
+        versions: Which versions are supported, as in "0.38.0 to 0.42.1".
         project: What pip calls it, if that is not the module's name.
 
     Raises:
@@ -79,7 +79,7 @@ class Package:
 
     def unfit(self, name: str) -> ImportError:
         """The error for a version that has not got a name."""
-        known = f": {self.versions} are known to work" if self.versions else ""
+        known = f"; supported: {self.versions}" if self.versions else ""
         return ImportError(f"This needs '{name}', which {self._installed()} does not have{known}. {self.remedy}")
 
     def broken(self, error: Exception) -> ImportError:

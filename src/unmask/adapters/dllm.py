@@ -29,7 +29,7 @@ from unmask.schedule import Schedule
 from unmask.words.given import schedule_given
 
 _REMEDY = "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."
-with Package("dllm", "dllm", _REMEDY, "its main branches of December 2025 to November 2026"):
+with Package("dllm", "dllm", _REMEDY, "0.1.0, as of April 2026"):
     from dllm.core.samplers.base import BaseSampler  # pyright: ignore[reportMissingImports]
 
     try:  # what they were called until February 2026
