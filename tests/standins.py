@@ -2,8 +2,9 @@
 
 `sglang`: `DllmAlgorithm` with its two loops (all blocks of a batch together; or each handed back as soon as it is
 done), what it is made from and given, and the registry of algorithms, as in SGLang 0.5.23; `real_sglang` compares
-names and signatures with the engine's own. `Dream`: its loop around a model. `dllm`: the three classes that a
-sampler is made of.
+names and signatures with the engine's own. `Dream`: its loop around a model. `llada_generate`: LLaDA's. `dllm`: the
+three classes that a sampler is made of, under the names they have had since February 2026. `tests/test_real.py` holds
+the last three to the engines themselves, where there is a checkout of them.
 """
 
 import dataclasses
@@ -90,12 +91,12 @@ def get_algorithm(config):
 
 
 @dataclasses.dataclass
-class SamplerConfig:
+class BaseSamplerConfig:
     return_dict: bool = False
 
 
 @dataclasses.dataclass
-class SamplerOutput:
+class BaseSamplerOutput:
     sequences: object
     histories: object = None
 
@@ -118,8 +119,9 @@ class Dream:
 
     def __init__(self, model, mask):
         self.model, self.config, self.evaluations = model, types.SimpleNamespace(mask_token_id=mask), 0
+        self.generation_config = None
 
-    def diffusion_generate(self, prompt, *, max_new_tokens, steps, generation_tokens_hook_func):
+    def diffusion_generate(self, prompt, generation_config=None, *, max_new_tokens, steps, generation_tokens_hook_func):
         mask = self.config.mask_token_id
         x = torch.nn.functional.pad(prompt, (0, max_new_tokens), value=mask)
         x = generation_tokens_hook_func(None, x, None)
@@ -133,13 +135,41 @@ class Dream:
         return x
 
 
+def llada_generate(
+    model, prompt, counts, *, steps, gen_length, block_length, mask, remasking="low_confidence", rng=None
+):
+    """LLaDA's loop at temperature 0: block by block, in each `steps / blocks` evaluations, whatever `counts` answers.
+
+    `counts` stands for its `get_num_transfer_tokens`. Answers the tokens and how many evaluations it took.
+    """
+    x = torch.nn.functional.pad(prompt, (0, gen_length), value=mask)
+    starts = range(prompt.shape[1], x.shape[1], block_length)
+    each, evaluations = steps // len(starts), 0
+    for start in starts:
+        table = counts(x[:, start : start + block_length] == mask, each)
+        for i in range(each):
+            logits = model(x)
+            evaluations += 1
+            best = logits.argmax(dim=-1)
+            if remasking == "random":
+                score = torch.rand(x.shape, generator=rng, dtype=logits.dtype)
+            else:
+                score = torch.softmax(logits, dim=-1).gather(-1, best[..., None])[..., 0]
+            score[:, start + block_length :] = -torch.inf
+            score = torch.where(x == mask, score, -torch.inf)
+            for row in range(len(x)):
+                where = score[row].topk(int(table[row, i])).indices
+                x[row, where] = best[row, where]
+    return x, evaluations
+
+
 CONTENTS = {
     "sglang.srt.dllm.algorithm": {"algo_name_to_cls": {}, "get_algorithm": get_algorithm},
     "sglang.srt.dllm.algorithm.base": {"DllmAlgorithm": DllmAlgorithm},
     "sglang.srt.dllm.config": {"DllmConfig": DllmConfig},
     "sglang.srt.model_executor.forward_batch_info": {"ForwardBatch": ForwardBatch},
     "dllm.core.samplers.base": {
-        "BaseSampler": BaseSampler, "SamplerConfig": SamplerConfig, "SamplerOutput": SamplerOutput
+        "BaseSampler": BaseSampler, "BaseSamplerConfig": BaseSamplerConfig, "BaseSamplerOutput": BaseSamplerOutput
     },
 }  # fmt: skip
 

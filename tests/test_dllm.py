@@ -1,5 +1,7 @@
 """dllm's sampler, made on a stand-in written from its contract (see `standins`)."""
 
+import dataclasses
+import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -7,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import standins  # noqa: E402
 from standins import adapter  # noqa: E402
 from unmask import order, size  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -35,13 +38,23 @@ class Model:
         return SimpleNamespace(logits=torch.sin(3 * mean + hidden + place) @ self.out)
 
 
+class Tokenizer:
+    mask_token_id, eos_token_id = MASK, END
+
+    def __init__(self, size=VOCAB):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+
 @pytest.fixture
 def module(monkeypatch):
     return adapter(monkeypatch, "dllm")
 
 
 def made(module):
-    return module.UnmaskSampler(Model(), SimpleNamespace(mask_token_id=MASK, eos_token_id=END))
+    return module.UnmaskSampler(Model(), Tokenizer())
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
@@ -88,9 +101,69 @@ def test_suppressed_tokens_are_never_drawn(module):
     assert drawn.min() >= 4
 
 
+def test_the_names_of_before_february_2026_serve_as_well(monkeypatch):
+    parts = standins.CONTENTS["dllm.core.samplers.base"]
+    old = {"BaseSampler": parts["BaseSampler"], **{name[4:]: parts[name] for name in parts if name != "BaseSampler"}}
+    assert set(old) == {"BaseSampler", "SamplerConfig", "SamplerOutput"}
+    new = made(adapter(monkeypatch, "dllm")).sample([[1]], schedule=SCHEDULES[0], rng=[5], max_new_tokens=6)
+    monkeypatch.setitem(standins.CONTENTS, "dllm.core.samplers.base", old)
+    for name in [name for name in sys.modules if name.split(".")[0] == "dllm"]:
+        monkeypatch.delitem(sys.modules, name)
+    output = made(adapter(monkeypatch, "dllm")).sample(
+        [[1]], schedule=SCHEDULES[0], rng=[5], max_new_tokens=6, return_dict=True
+    )
+    assert type(output) is old["SamplerOutput"]
+    assert torch.equal(output.sequences, new)
+
+
+def test_a_schedule_can_be_words_a_file_or_its_json(module, tmp_path):
+    """The engine's evaluation makes the configuration from strings."""
+    wanted = made(module).sample([[1, 2]], schedule=SCHEDULES[0], rng=[5], max_new_tokens=6)
+    SCHEDULES[0].save(tmp_path / "schedule.json")
+    for given in ("comb/even:3", tmp_path / "schedule.json", str(tmp_path / "schedule.json"), SCHEDULES[0].to_json()):
+        assert torch.equal(made(module).sample([[1, 2]], schedule=given, rng=[5], max_new_tokens=6), wanted)
+
+
+def test_the_engine_s_evaluation_makes_sampler_and_configuration_from_a_class_and_strings(module):
+    """As `BaseEvalHarness` does: keywords for the sampler, the fields of the configuration one by one, ids in lists."""
+    words = {"schedule": "comb/even:3", "max_new_tokens": 6, "pretrained": "a/b", "suppress_tokens": []}
+    default = module.UnmaskSamplerConfig(rng=5)
+    names = [each.name for each in dataclasses.fields(default)]
+    config = type(default)(**{name: words.get(name, getattr(default, name)) for name in names})
+    sampler = module.UnmaskSampler(model=Model(), tokenizer=Tokenizer())
+    found = sampler.sample(inputs=[torch.tensor([1, 2])], config=config, return_dict=False)
+    rng = torch.Generator().manual_seed(5)
+    assert torch.equal(found, sampler.sample([[1, 2]], schedule=SCHEDULES[0], rng=rng, max_new_tokens=6))
+
+
+def test_outputs_that_are_no_token_of_the_tokenizer_are_never_drawn(module):
+    """Last layers are filled up to a round number, whatever the configuration calls the vocabulary."""
+
+    class Padded(Model):
+        config = SimpleNamespace(vocab_size=5)  # wrong on purpose: what counts is what comes out
+
+        def __call__(self, tokens, attention_mask):
+            logits = super().__call__(tokens, attention_mask).logits
+            return SimpleNamespace(logits=torch.nn.functional.pad(logits, (0, 7), value=9.0))
+
+    options = {"schedule": SCHEDULES[0], "max_new_tokens": 20, "rng": [1, 2]}
+    found = module.UnmaskSampler(Padded(), Tokenizer()).sample([[4], [3]], **options)
+    assert torch.equal(found, made(module).sample([[4], [3]], **options))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (
+            {"rng": [1], "schedule": "comb/even:9", "max_new_tokens": 4},
+            "Argument 'schedule' must be possible, and 'comb/even:9' is not: its steps must be at most the length 4, "
+            "not 9. Every step reveals at least one token.",
+        ),
+        (
+            {"rng": [1], "schedule": "comb"},
+            "Argument 'schedule' must be words for one, or a file, not 'comb'. Give a Schedule, a file that holds "
+            "one, or words such as 'comb/even:16'.",
+        ),
         ({"rng": [1]}, "Argument 'schedule' must be given in the configuration."),
         ({"schedule": SCHEDULES[0]}, "Argument 'rng' must be given in the configuration."),
         (

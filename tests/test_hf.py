@@ -1,6 +1,7 @@
 """Models of Hugging Face: what stays fixed, what is predicted, what is refused, and all four commands on a tiny one."""
 
 import csv
+import importlib.util
 import json
 import math
 import re
@@ -15,6 +16,7 @@ torch = pytest.importorskip("torch", reason="models need torch")
 transformers = pytest.importorskip("transformers", reason="models of Hugging Face need transformers")
 
 from safetensors import safe_open  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 
 import tiny  # noqa: E402
 from test_cli_models import answer, complaint, run  # noqa: E402
@@ -413,6 +415,90 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     assert "at most 17, not 18. So many tokens are left" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
+
+
+@pytest.mark.parametrize("kind", ["llada", "dream"])
+@pytest.mark.parametrize("form", ["safetensors", "index", "pickle"])
+def test_a_checkpoint_of_a_model_with_code_of_its_own_that_lacks_weights_is_refused(foreign, kind, form):
+    """Its class may hide what the library would say: the names in the files are compared with those of the network."""
+    folder, network = foreign(kind, pad_token="<end>")
+    load = {"trust_remote_code": True, "allow_pickle": form == "pickle"}
+    values = {**network.state_dict()}
+    for last in (None, "model.transformer.ff_out.weight"):
+        values.pop(last, None)
+        (folder / "model.safetensors").unlink(missing_ok=True)
+        if form == "pickle":
+            torch.save(values, folder / "pytorch_model.bin")
+        else:
+            name = "model.safetensors" if form == "safetensors" else "part-1.safetensors"
+            save_file(values, folder / name, metadata={"format": "pt"})
+        if form == "index":
+            index = {"metadata": {}, "weight_map": dict.fromkeys(values, "part-1.safetensors")}
+            (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        if last is None:
+            assert models.load(f"hf:{folder}", **load).about["family"] in ("LLaDA", "Dream")
+        else:
+            with pytest.raises(InputError, match=f"lacks 1 of them, such as '{last}'"):
+                models.load(f"hf:{folder}", **load)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from transformers import NOTHING_OF_THIS_NAME",
+        "{}['default']",
+        "LLaDAModelLM.__init__ = lambda self, config: self.nothing",
+        "LLaDAModelLM.forward = lambda self, **values: self.nothing",
+    ],
+)
+@pytest.mark.parametrize("written", ["4.46.3", None, "5.0.0", "40.1"])
+def test_code_of_a_model_that_fails_under_a_later_major_version_says_which_it_is_for(foreign, line, written):
+    folder, _ = foreign("llada", pad_token="<end>")
+    with (folder / "modeling.py").open("a") as file:
+        file.write(f"\n{line}\n")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_version": written}))
+    with pytest.raises(InputError) as caught:
+        models.load(f"hf:{folder}", trust_remote_code=True)
+    sentence, here = str(caught.value), transformers.__version__
+    if int((written or "4").split(".")[0]) < int(here.split(".")[0]):
+        said = f"brings code that was written for transformers {written or 4} and fails under {here}: "
+        assert sentence.startswith(f"The model '{folder}' {said}")
+        assert sentence.endswith("Run: pip install 'transformers<5'")
+    else:
+        assert "was written for" not in sentence
+
+
+def test_classes_that_a_program_made_known_to_the_library_are_loaded_as_code_of_its_own(foreign, monkeypatch):
+    """dllm does so for LLaDA and Dream; then nothing needs to be trusted, and Dream's class still answers no pair."""
+    folder, _ = foreign("dream", pad_token="<end>")
+    spec = importlib.util.spec_from_file_location("known_to_the_library", folder / "modeling.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    config = transformers.CONFIG_MAPPING
+    monkeypatch.setattr(config, "_extra_content", {**config._extra_content, "Dream": module.DreamConfig})
+    mapping = transformers.AutoModel._model_mapping
+    monkeypatch.setattr(mapping, "_extra_content", {**mapping._extra_content, module.DreamConfig: module.DreamModel})
+    model = models.load(f"hf:{folder}")
+    assert type(model.module) is module.DreamModel
+    assert model.about["family"] == "Dream"
+
+
+@pytest.mark.parametrize("written", ["4.46.3", f"{transformers.__version__}"])
+def test_older_code_whose_unsaved_numbers_are_lost_is_refused_and_not_run(foreign, written):
+    """Transformers 5 fills only what a checkpoint has: what a network computes when it is made would be anything."""
+    folder, _ = foreign("llada", pad_token="<end>")
+    text = (folder / "modeling.py").read_text()
+    buffer = "self.register_buffer('angles', torch.arange(4.0), persistent=False)\n        self.post_init()"
+    (folder / "modeling.py").write_text(text.replace("self.post_init()", buffer))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "transformers_version": written}))
+    if written == "4.46.3" and int(transformers.__version__.split(".")[0]) > 4:
+        with pytest.raises(InputError, match=r"'angles', which it computes when it is made, is not kept[.] Run: pip"):
+            models.load(f"hf:{folder}", trust_remote_code=True)
+    else:
+        assert models.load(f"hf:{folder}", trust_remote_code=True)
 
 
 def test_an_answer_is_over_at_its_end_and_not_at_one_of_the_prompt(foreign, tmp_path):

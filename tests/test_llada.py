@@ -1,13 +1,16 @@
 """LLaDA's counts: the drop-in against a rewrite of the original, and inside a rewrite of its loop."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from standins import llada_generate  # noqa: E402
 from toy import table_model  # noqa: E402
 from unmask import gauge, order, size  # noqa: E402
-from unmask.adapters.llada import compact, transfer_counts  # noqa: E402
+from unmask.adapters.llada import steps_of, transfer_counts  # noqa: E402
 from unmask.predict import Logits  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.sample.draw import Greedy  # noqa: E402
@@ -56,35 +59,55 @@ def test_finished_sizes_serve_where_they_fit():
         transfer_counts(masks([10]), 2, size.Explicit([1, 2, 7]))
 
 
-def test_steps_at_which_nothing_happens_can_be_left_out():
+def test_a_loop_of_one_s_own_may_stop_before_the_steps_at_which_nothing_happens():
     counts = transfer_counts(masks([10, 3]), 64, size.LogLinear, [1, 2])
-    short = compact(counts)
-    assert short.shape[1] <= 10
-    assert torch.equal(short.sum(dim=1), counts.sum(dim=1))
-    assert (short > 0).any(dim=0).all()
+    assert counts.shape[1] == 64  # what the engine's loop reads, whatever is in it
+    used = steps_of(counts)
+    assert used <= 10
+    assert torch.equal(counts[:, :used].sum(dim=1), counts.sum(dim=1))
+    assert (counts[:, :used] > 0).any(dim=0).all()
+    assert steps_of(torch.zeros((2, 3), dtype=torch.int64)) == 0
 
 
-def generate(model, tokens, counts, mask):
-    """LLaDA's loop at temperature 0 with low-confidence remasking, rewritten from its formulas."""
-    tokens = tokens.clone()
-    for step in range(counts.shape[1]):
-        chances = torch.softmax(model(tokens), dim=-1)
-        confidence, best = chances.max(dim=-1)
-        confidence = confidence.masked_fill(tokens != mask, -torch.inf)
-        for row in range(len(tokens)):
-            where = confidence[row].topk(int(counts[row, step])).indices
-            tokens[row, where] = best[row, where]
-    return tokens
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: getattr(family, "__name__", repr(family)))
+@pytest.mark.parametrize("remasking", ["low_confidence", "random"])
+def test_the_engine_s_loop_runs_to_its_end_with_every_family(family, remasking):
+    """It reads as many columns as it was told steps, whether or not anything is left to reveal."""
+    model, mask = table_model(6, 11, 3, torch.float64), 6
+    counts = partial(transfer_counts, size=family, generator=torch.Generator().manual_seed(0))
+    options = {"steps": 12, "gen_length": 8, "block_length": 4, "mask": mask, "remasking": remasking}
+    prompt = torch.tensor([[1, 2, 3], [4, 5, 0]])
+    tokens, spent = llada_generate(model, prompt, counts, **options, rng=torch.Generator().manual_seed(1))
+    assert spent == 12
+    assert torch.equal(tokens[:, :3], prompt)
+    assert not (tokens == mask).any()
 
 
 @pytest.mark.parametrize("chosen", [size.Cosine(4), size.ChenTC(5), size.Explicit([1, 2, 3, 6])], ids=repr)
 def test_the_engine_s_loop_with_these_counts_is_our_sampler(chosen):
     model, mask = table_model(6, 12, 3, torch.float64), 6
     tokens = torch.full((3, 12), mask)
-    counts = transfer_counts(tokens == mask, chosen.steps, chosen)
     trace = Sampler(Logits(model, 6, mask), Schedule(chosen, order.Confidence()), Greedy()).run(tokens, rng=[1, 2, 3])
-    assert torch.equal(generate(model, tokens, counts, mask), trace.tokens)
-    assert np.array_equal(counts, trace.sizes)
+    tables = []
+
+    def counts(mask_index, steps):
+        tables.append(transfer_counts(mask_index, steps, chosen))
+        return tables[-1]
+
+    options = {"steps": chosen.steps, "gen_length": 12, "block_length": 12, "mask": mask}
+    assert torch.equal(llada_generate(model, tokens[:, :0], counts, **options)[0], trace.tokens)
+    assert np.array_equal(tables[0], trace.sizes)
+
+
+def test_blocks_of_the_engine_are_blocks_of_our_sampler():
+    model, mask = table_model(6, 11, 4, torch.float64), 6
+    prompt = torch.tensor([[1, 2, 3], [4, 5, 0]])
+    tokens = torch.nn.functional.pad(prompt, (0, 8), value=mask)
+    schedule = Schedule(size.Cosine(3), order.Blocks(order.Confidence(), 4))
+    wanted = Sampler(Logits(model, 6, mask), schedule, Greedy()).run(tokens, rng=[1, 2]).tokens
+    counts = partial(transfer_counts, size=size.Cosine)
+    options = {"steps": 6, "gen_length": 8, "block_length": 4, "mask": mask}
+    assert torch.equal(llada_generate(model, prompt, counts, **options)[0], wanted)
 
 
 @pytest.mark.parametrize(

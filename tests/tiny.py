@@ -69,6 +69,16 @@ DREAM = (
     .replace("LLaDAModel", "DreamBaseModel")
     .replace("LLaDAConfig", "DreamConfig")
     .replace('"llada"', '"Dream"')
+    .replace(
+        "    def forward(self, input_ids=None, attention",
+        """    @classmethod
+    def from_pretrained(cls, *values, **options):
+        network = super().from_pretrained(*values, **options)
+        network.generation_config = None  # something is written on what was loaded: it cannot be a pair
+        return network
+
+    def forward(self, input_ids=None, attention""",
+    )
 )
 
 CHAT = "{% for m in messages %}the {{ m.content }} {% endfor %}{% if add_generation_prompt %}sat{% endif %}"

@@ -12,17 +12,17 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
+from unmask._packages import Package
+
 # The first by the standard, for every make of OpenMP; the second is how often GNU's, which Linux wheels bring, looks.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "1000"}
 
 if "torch" not in sys.modules and not any(name in os.environ for name in (*_PATIENT, "KMP_BLOCKTIME")):
     os.environ.update(_PATIENT)
 
-try:
+with Package("torch", "torch", 'Run: pip install "unmask[torch]"', "2.4 to 2.13"):
     import torch
     from torch import Tensor
-except ModuleNotFoundError:
-    raise ModuleNotFoundError('This needs torch, which is not installed. Run: pip install "unmask[torch]"') from None
 
 __all__ = ["Tensor", "at_hand", "integral", "outside", "plain", "seen", "torch"]
 

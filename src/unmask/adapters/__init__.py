@@ -3,6 +3,7 @@
 Each module is named after its engine:
 
     diffusers    a scheduler for `LLaDA2Pipeline`, saved and loaded like any other
+    transformers a callable for `model.generate(custom_generate=…)`
     llada        a drop-in for the LLaDA family's `get_num_transfer_tokens`
     dream        a tokens hook for Dream's `diffusion_generate`
     sglang       a `DllmAlgorithm` and its plugin

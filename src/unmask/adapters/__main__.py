@@ -7,7 +7,7 @@ import sys
 def main() -> None:
     try:
         from unmask.adapters import harness  # noqa: F401 - importing it registers the model
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
     if sys.argv[1:2] == ["compare"]:

@@ -19,14 +19,15 @@ from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, closed, missing
+from unmask.adapters.hosted import Hosted, closed
 from unmask.sample import Counts, State
 from unmask.sample.draw import Draw, Greedy, draw_for
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
 
-try:
+with Package("diffusers", "diffusers", 'Run: pip install "unmask[diffusers]"', "0.38.0 to 0.42.1"):
     # The names must be attributes of this module: a pipeline that loads a scheduler looks for them here.
     from diffusers import (  # pyright: ignore[reportMissingImports]
         BlockRefinementScheduler,  # pyright: ignore[reportPrivateImportUsage]
@@ -34,8 +35,6 @@ try:
         SchedulerMixin,  # pyright: ignore[reportPrivateImportUsage]
     )
     from diffusers.utils import BaseOutput  # pyright: ignore[reportMissingImports, reportPrivateImportUsage]
-except ImportError:
-    raise missing("diffusers 0.38 or later", 'Run: pip install "unmask[diffusers]"') from None
 
 
 @dataclass

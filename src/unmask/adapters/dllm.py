@@ -4,47 +4,65 @@
 It has the engine's two methods, `sample` (continue prompts) and `infill` (fill the masks of given sequences), takes
 and returns what they do, and works with the engine's models: prompts of different lengths are padded at the end with
 the end token and an attention mask. Each sequence has its own masks, steps and seed; its randomness also depends on
-the width of the batch.
+the width of the batch. Outputs of a model that are no token of its tokenizer, with which many fill up their last layer,
+are never drawn.
+
+The engine's evaluation makes its sampler and its configuration itself, from a class and from strings: so the schedule
+can be words or a file, and `rng` a number:
+
+    LLaDAEvalHarness(sampler_cls=UnmaskSampler, sampler_config=UnmaskSamplerConfig(rng=0),
+                     pretrained=…, schedule="comb/even:16", max_new_tokens=128)
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import missing
 from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
 from unmask.sample import Counts, Sampler, State, Step
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
+from unmask.words.given import schedule_given
 
-try:
-    from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
-        BaseSampler,
-        SamplerConfig,
-        SamplerOutput,
-    )
-except ImportError:
-    raise missing("dllm", "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub.") from None
+_REMEDY = "It is not on PyPI: install it from its repository, ZHZisZZ/dllm on GitHub."
+with Package("dllm", "dllm", _REMEDY, "0.1.0, as of April 2026"):
+    from dllm.core.samplers.base import BaseSampler  # pyright: ignore[reportMissingImports]
+
+    try:  # what they were called until February 2026
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            SamplerConfig as BaseSamplerConfig,
+        )
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            SamplerOutput as BaseSamplerOutput,
+        )
+    except ImportError:
+        from dllm.core.samplers.base import (  # pyright: ignore[reportMissingImports]
+            BaseSamplerConfig,
+            BaseSamplerOutput,
+        )
 
 
 @dataclass
-class UnmaskSamplerConfig(SamplerConfig):
+class UnmaskSamplerConfig(BaseSamplerConfig):
     """How to sample.
 
     Arguments:
-        schedule: How many positions and which.
-        rng: Source of one seed for each sequence, or the seeds.
+        schedule: How many positions and which: a schedule, a file that holds one, or words such as 'comb/even:16'.
+        rng: Source of one seed for each sequence, or the seeds; a single number is a source that starts anew with
+            every call.
         max_new_tokens: Tokens to add to each prompt.
         temperature, top_p, top_k: How tokens are drawn; a temperature of 0 is greedy.
         suppress_tokens: Token ids that may not be drawn.
         right_shift_logits: True for models whose output at a position predicts the next one (Dream).
     """
 
-    schedule: Schedule | None = None
-    rng: torch.Generator | Sequence[int] | None = None
+    schedule: Schedule | str | Path | None = None
+    rng: torch.Generator | Sequence[int] | int | None = None
     max_new_tokens: int = 128
     temperature: float = 1.0
     top_p: float | None = None
@@ -90,23 +108,33 @@ class UnmaskSampler(BaseSampler):
         return self._fill(rows, [0] * len(rows), _changed(config, kwargs))
 
     def _tensors(self, inputs: list[Any]) -> list[Tensor]:
-        if not inputs:
-            raise check.InputError("inputs", "hold at least one sequence")
-        return [torch.as_tensor(row, dtype=torch.int64, device=self.model.device) for row in inputs]
+        if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not inputs:
+            raise check.InputError("inputs", "be a list of sequences of token ids, at least one")
+        try:
+            rows = [torch.as_tensor(row, dtype=torch.int64, device=self.model.device) for row in inputs]
+        except (TypeError, ValueError):
+            raise check.InputError("inputs", "be a list of sequences of token ids, at least one") from None
+        if any(row.ndim != 1 for row in rows):
+            raise check.InputError("inputs", "hold sequences of token ids, each of one dimension")
+        return rows
 
     def _fill(self, rows: list[Tensor], starts: list[int], config: UnmaskSamplerConfig) -> Any:
         """Fill the masks of each row from its start on."""
         if config.schedule is None or config.rng is None:
             name = "schedule" if config.schedule is None else "rng"
             raise check.InputError(name, "be given in the configuration")
+        mask = self.tokenizer.mask_token_id
+        if mask is None:
+            raise check.InputError("tokenizer", "have a mask token")
         lengths = torch.tensor([row.shape[0] for row in rows], device=self.model.device)
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.eos_token_id)
         place = torch.arange(tokens.shape[1], device=tokens.device)
         inside = place < lengths[:, None]
-        masked = inside & (tokens == self.tokenizer.mask_token_id)
+        masked = inside & (tokens == mask)
         masked &= place >= torch.tensor(starts, device=tokens.device)[:, None]
+        schedule = schedule_given(config.schedule, max(1, int(masked.sum(dim=1).max())))
         draw = draw_for(config.temperature, top_p=config.top_p, top_k=config.top_k)
-        sampler = Sampler(self._predictor(inside.long(), config), config.schedule, draw)
+        sampler = Sampler(self._predictor(tokens, inside.long(), config), schedule, draw)
         histories = [tokens]
 
         def watch(state: State, step: Step) -> None:
@@ -118,15 +146,18 @@ class UnmaskSampler(BaseSampler):
         # The engine's result may be a bare tensor: what was counted stays here.
         self.counts = trace.until(self.tokenizer.eos_token_id).counts + spent
         sequences = trace.tokens.to(tokens.device)
-        return SamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
+        return BaseSamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
 
-    def _predictor(self, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
-        vocab = int(self.model.config.vocab_size)
+    def _predictor(self, tokens: Tensor, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
+        # How wide the output is, no configuration says for sure: it can be padded. One token tells.
+        model, mask = self.model, self.tokenizer.mask_token_id
+        vocab = model(tokens[:1, :1], attention_mask=attention[:1, :1]).logits.shape[-1]
         predictor: MaskPredictor = Logits(
-            lambda tokens: self.model(tokens, attention_mask=attention), vocab, self.tokenizer.mask_token_id, whole=True
+            lambda tokens: model(tokens, attention_mask=attention), vocab, mask, whole=True
         )
         predictor = Shifted(predictor) if config.right_shift_logits else predictor
-        return Suppressed(predictor, config.suppress_tokens) if config.suppress_tokens else predictor
+        never = [*range(len(self.tokenizer), vocab), *(config.suppress_tokens or ())]
+        return Suppressed(predictor, sorted(set(never))) if never else predictor
 
 
 def _changed(config: UnmaskSamplerConfig | None, changes: dict[str, Any]) -> UnmaskSamplerConfig:

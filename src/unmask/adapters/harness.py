@@ -34,8 +34,8 @@ from typing import Any
 
 from unmask import _check as check
 from unmask import models
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import missing
 from unmask.sample import Counts, Sampler
 from unmask.sample.draw import Draw, Greedy, Replay, draw_for
 from unmask.schedule import Schedule
@@ -43,12 +43,10 @@ from unmask.words.inputs import read_schedule
 from unmask.words.models import device_named
 from unmask.words.schedules import FREE_SIZES, build, check_size
 
-try:
+with Package("lm-evaluation-harness", "lm_eval", 'Run: pip install "unmask[harness]"', "0.4.10 to 0.4.13", "lm-eval"):
     from lm_eval.api.model import LM  # pyright: ignore[reportMissingImports]
     from lm_eval.api.registry import register_model  # pyright: ignore[reportMissingImports]
     from tqdm import tqdm  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
-except ImportError:
-    raise missing("lm-evaluation-harness", 'Run: pip install "unmask[harness]"') from None
 
 BATCH = 64
 OPTIONS = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")

@@ -105,8 +105,3 @@ def closed(state: State, where: Tensor) -> State:
     if not bool(taken.any()):
         return state
     return replace(state, masked=state.masked & ~taken, plan=state.plan.without(taken))
-
-
-def missing(engine: str, remedy: str) -> ModuleNotFoundError:
-    """The error for an engine that is not there."""
-    return ModuleNotFoundError(f"This needs {engine}, which is not installed. {remedy}")

@@ -5,6 +5,9 @@ Everything that descends from LLaDA's `generate` asks one function, `get_num_tra
 many tokens to reveal at each step of a block. `transfer_counts` answers the same question for any size that does not
 look at predictions. Even sizes give the original's numbers.
 
+That loop runs as many steps as it is told, and reads a column for each: so the table always has that many, and those
+that reveal nothing are last. They still cost an evaluation each. A loop of one's own can stop before them (`steps_of`).
+
 The engine keeps its own order and draw. The guarantees of `unmask.bounds` are about `remasking='random'` at
 temperature 1.
 """
@@ -30,7 +33,7 @@ def transfer_counts(
     """How many tokens to reveal at each step, for each sequence: a drop-in for `get_num_transfer_tokens`.
 
     Steps of size zero come last, and a sequence with fewer masks than steps takes one step per mask, so that steps at
-    which no sequence reveals anything are the last ones and can be left out (`compact`).
+    which no sequence reveals anything are the last ones: a loop may stop before them (`steps_of`).
 
     Arguments:
         mask_index: Booleans, shape `(batch, length)`: the masked positions.
@@ -79,11 +82,11 @@ def transfer_counts(
     return torch.from_numpy(table).to(mask_index.device)
 
 
-def compact(counts: Tensor) -> Tensor:
-    """The counts without the last steps, at which no sequence reveals anything: an evaluation saved for each.
+def steps_of(counts: Tensor) -> int:
+    """How many steps reveal anything in some sequence: `for i in range(steps_of(counts))` loses nothing.
 
     Example:
-        >>> compact(torch.tensor([[2, 1, 0], [3, 0, 0]])).tolist()
-        [[2, 1], [3, 0]]
+        >>> steps_of(torch.tensor([[2, 1, 0], [3, 0, 0]]))
+        2
     """
-    return counts[:, : int((counts > 0).any(dim=0).sum())]
+    return int((counts > 0).any(dim=0).sum())

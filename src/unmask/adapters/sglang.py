@@ -36,17 +36,16 @@ from time import perf_counter
 from typing import Any
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.adapters.hosted import Hosted, missing
+from unmask.adapters.hosted import Hosted
 from unmask.sample import Counts, State, seeds_of
 from unmask.sample.draw import Draw, draw_for
 from unmask.schedule import Schedule
 
-try:
+with Package("SGLang", "sglang", 'Run: pip install "unmask[sglang]"', "0.5.21 to 0.5.23"):
     from sglang.srt.dllm import algorithm as registry  # pyright: ignore[reportMissingImports]
     from sglang.srt.dllm.algorithm.base import DllmAlgorithm  # pyright: ignore[reportMissingImports]
-except ImportError:
-    raise missing("SGLang", 'Run: pip install "unmask[sglang]"') from None
 
 NAME = "Unmask"
 SETTINGS = ("schedule", "temperature", "top_p", "top_k", "seed", "end", "block_size", "capture_input_preparation")

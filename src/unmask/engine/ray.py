@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Self, final
 
 from unmask import _check as check
+from unmask._packages import Package
 from unmask.engine.base import BROUGHT, Engine, Progress, R, Run, S, Work
 
 # What decides how numerical libraries add up. Ray would choose for its workers; they are told what holds here.
@@ -29,6 +30,7 @@ _SETTINGS = (
     "CUBLAS_WORKSPACE_CONFIG", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
 )  # fmt: skip
 
+_RAY = Package("Ray", "ray", 'Run: pip install "unmask[ray]"', "2.31 to 2.60")
 # The last work this worker was given, by its place in the object store.
 _held: dict[str, Work[Any, Any]] = {}
 
@@ -67,7 +69,7 @@ class Ray(Engine):
             check.integer("workers", self.workers, least=1)
         check.integer("retries", self.retries, least=0)
         if importlib.util.find_spec("ray") is None:
-            raise ModuleNotFoundError('This needs Ray, which is not installed. Run: pip install "unmask[ray]"')
+            raise _RAY.missing()
 
     def __enter__(self) -> Self:
         self._connect()
@@ -230,9 +232,7 @@ def _answer(ray: Any, done: Any, index: int, retries: int) -> tuple[Any, int]:
 def _library() -> Any:
     # A library that runs on other people's texts does not report to anyone.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
-    return ray
+    return _RAY.load("cloudpickle", "exceptions", "get", "put", "remote", "wait")
 
 
 def _knock(address: str) -> None:

@@ -2,16 +2,22 @@
 
 The weights of a large model lie in several files, which an index names. It can name anything: pickled weights, which
 run what they like when they are read, or files that have nothing to do with the model.
+
+And a checkpoint can lack weights, which transformers makes up. It says so if it is asked, but not where a model's own
+code stands between (Dream's does): then the names in the files are compared with those of the network.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from unmask import _check as check
 from unmask._files import NUMBERS, read_text
+from unmask._torch import torch
 
+_SINGLE = ("model.safetensors", "pytorch_model.bin")
 _SAFE, _SAFE_INDEX, _PICKLED_INDEX = ".safetensors", "model.safetensors.index.json", "pytorch_model.bin.index.json"
 
 
@@ -43,6 +49,39 @@ def check_weights(folder: Path, config: dict[str, Any], *, allow_pickle: bool) -
                     raise pickled(str(folder))
 
 
+def lacking(network: Any, name: str, find: Callable[[str], str | None]) -> list[str]:
+    """The weights of a network that its checkpoint has not.
+
+    Arguments:
+        network: The network.
+        name: What it was loaded as.
+        find: Where a file of the checkpoint is on this machine, if it has one of that name.
+    """
+    stored = _stored(name, find)
+    prefix = f"{getattr(network, 'base_model_prefix', '')}."
+    values: dict[str, Any] = network.state_dict()
+    # A checkpoint of the inner model alone has its names without what stands before them in the whole.
+    known = {key for key in values if key in stored or key.removeprefix(prefix) in stored}
+    # Weights that are one and the same are stored once.
+    places = {values[key].data_ptr() for key in known}
+    return sorted(key for key in values if key not in known and values[key].data_ptr() not in places)
+
+
+def _stored(name: str, find: Callable[[str], str | None]) -> set[str]:
+    """The names of the weights in a checkpoint."""
+    for index in (_SAFE_INDEX, _PICKLED_INDEX):
+        if (path := find(index)) is not None:
+            return set(_index(Path(path)))
+    for file in _SINGLE:
+        if (path := find(file)) is not None:
+            if file.endswith(_SAFE):
+                safetensors: Any = import_module("safetensors")
+                with safetensors.safe_open(path, framework="pt") as held:
+                    return set(held.keys())
+            return set(torch.load(path, map_location="meta", weights_only=True))
+    raise check.InputError("model", "have its weights in files that are known", detail=f"and '{name}' has none")
+
+
 def pickled(name: str) -> check.InputError:
     """The sentence for a model whose weights are pickled."""
     return check.InputError(
@@ -54,10 +93,14 @@ def pickled(name: str) -> check.InputError:
 
 def _named(index: Path) -> Iterator[object]:
     """The files that an index names, once each."""
+    yield from dict.fromkeys(_index(index).values())
+
+
+def _index(index: Path) -> dict[str, object]:
+    """What an index says: the file of each weight."""
     text = read_text(index, "model", most=NUMBERS)
     try:
-        found: Any = json.loads(text)
-        yield from dict.fromkeys(found["weight_map"].values())
+        return dict(json.loads(text)["weight_map"].items())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         raise check.InputError("model", "have an index of its weights", detail=f"which '{index}' is not") from None
 

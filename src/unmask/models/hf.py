@@ -23,10 +23,11 @@ from typing import Any, final
 
 from unmask import _check as check
 from unmask._memory import exhausted
+from unmask._packages import Package
 from unmask._torch import torch
 from unmask.models import split, stretches
 from unmask.models.base import Model
-from unmask.models.folder import check_weights, pickled
+from unmask.models.folder import check_weights, lacking, pickled
 from unmask.models.tokenizer import Pretrained, first_sentence
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
 
@@ -117,21 +118,28 @@ def load(
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
-        native = str(config.get("model_type")) in transformers.CONFIG_MAPPING
-        if config.get("auto_map") and not native and not trust_remote_code:
+        kind = str(config.get("model_type"))
+        known = kind in transformers.CONFIG_MAPPING
+        foreign = bool(config.get("auto_map")) and not known
+        if foreign and not trust_remote_code:
             raise _foreign(name)
+        if known:  # perhaps only to this program: dllm makes its own classes for LLaDA and Dream known to the library
+            foreign = not transformers.CONFIG_MAPPING[kind].__module__.startswith("transformers.")
         if Path(name).is_dir():
             check_weights(Path(name), config, allow_pickle=allow_pickle)
-        tokenizer = _tokenizer(transformers, name, trust_remote_code)
-        network = _network(transformers, name, family, trust_remote_code, allow_pickle)
-    network = network.eval().to(device)
-    try:
-        return _assembled(name, family, network, tokenizer)
-    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, check.InputError) or exhausted(error):
-            raise
-        detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
-        raise check.InputError("model", "be one whose parts fit together", detail=detail) from None
+        code = config if foreign else {}
+        with _of_its_time(transformers, name, code):
+            tokenizer = _tokenizer(transformers, name, trust_remote_code)
+            network = _network(transformers, name, family, trust_remote_code, allow_pickle, foreign)
+            _check_buffers(transformers, name, code, network)
+            network = network.eval().to(device)
+            try:
+                return _assembled(name, family, network, tokenizer)
+            except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+                if isinstance(error, check.InputError) or exhausted(error):
+                    raise
+                detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
+                raise check.InputError("model", "be one whose parts fit together", detail=detail) from error
 
 
 def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
@@ -184,13 +192,8 @@ def _mask(family: Family, network: Any, tokenizer: Any) -> int | None:
 
 
 def _library() -> Any:
-    try:
-        import transformers
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            'This needs transformers, which is not installed. Run: pip install "unmask[hf]"'
-        ) from None
-    return transformers
+    package = Package("transformers", "transformers", 'Run: pip install "unmask[hf]"', "4.46 to 5.22")
+    return package.load("CONFIG_MAPPING", "AutoModel", MASKED.loader, "AutoTokenizer", "PretrainedConfig")
 
 
 @contextmanager
@@ -237,23 +240,33 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
         if "trust_remote_code" in str(error):
             raise _foreign(name) from None
         detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
-        raise check.InputError("model", "come with its tokenizer", detail=detail) from None
+        raise check.InputError("model", "come with its tokenizer", detail=detail) from error
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):
         raise check.InputError("model", "come with its tokenizer", detail=f"and '{name}' has no vocabulary")
     return found
 
 
-def _network(transformers: Any, name: str, family: Family, trust_remote_code: bool, allow_pickle: bool) -> Any:
-    options = {"trust_remote_code": trust_remote_code, "output_loading_info": True, _dtype(transformers): "auto"}
+def _network(
+    transformers: Any, name: str, family: Family, trust_remote_code: bool, allow_pickle: bool, foreign: bool
+) -> Any:
+    options = {"trust_remote_code": trust_remote_code, _dtype(transformers): "auto"}
     if not allow_pickle:
         options["use_safetensors"] = True
     try:
-        network, info = getattr(transformers, family.loader).from_pretrained(name, **options)
+        loader = getattr(transformers, family.loader)
+        if foreign:  # a class of its own may not answer what is asked for beside the network: Dream's does not
+            network = loader.from_pretrained(name, **options)
+            missing = lacking(network, name, lambda file: _found(transformers, name, file))
+        else:
+            network, info = loader.from_pretrained(name, **options, output_loading_info=True)
+            missing = sorted(info["missing_keys"])
+    except check.InputError:
+        raise
     except ImportError as error:
         raise check.InputError(
             "", f"The model '{name}' needs more than is installed: {first_sentence(error)}"
-        ) from None
+        ) from error
     except Exception as error:  # the library raises whatever its parts do
         if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
             raise pickled(name) from None
@@ -261,12 +274,69 @@ def _network(transformers: Any, name: str, family: Family, trust_remote_code: bo
             raise check.InputError(
                 "model", "be a masked language model, LLaDA or Dream", detail=f"and '{name}' is none of them"
             ) from None
-        raise _unreadable(name, error) from None
-    if missing := sorted(info["missing_keys"]):
+        raise _unreadable(name, error) from error
+    if missing:
         raise check.InputError(
             "model", "have all its weights", detail=f"and '{name}' lacks {len(missing)} of them, such as '{missing[0]}'"
         )
     return network
+
+
+def _found(transformers: Any, name: str, file: str) -> str | None:
+    """Where a file of a model is; None if it has no such file."""
+    options = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    return transformers.utils.cached_file(name, file, **options)
+
+
+@contextmanager
+def _of_its_time(transformers: Any, name: str, config: dict[str, Any]) -> Generator[None]:
+    """Let code that came with a model and fails under a later major version of the library ask for the one it is for.
+
+    LLaDA's and Dream's were written for transformers 4, and use what is not in 5 any more.
+
+    Arguments:
+        transformers: The library.
+        name: The model.
+        config: Its configuration; empty if it has no code of its own.
+    """
+    try:
+        yield
+    except check.InputError as error:
+        # Without a cause nothing failed: something was refused.
+        if error.__cause__ is None or not _outdated(transformers, config):
+            raise error from None
+        raise _outlived(transformers, name, config, first_sentence(error.__cause__)) from None
+
+
+def _outdated(transformers: Any, config: dict[str, Any]) -> bool:
+    """Whether code that came with a model was written for an earlier major version of the library."""
+    major = _written(config).split(".")[0]
+    return bool(config) and major.isdigit() and int(major) < int(transformers.__version__.split(".")[0])
+
+
+def _written(config: dict[str, Any]) -> str:
+    return str(config.get("transformers_version") or "4")
+
+
+def _outlived(transformers: Any, name: str, config: dict[str, Any], why: str) -> check.InputError:
+    written, here = _written(config), transformers.__version__
+    return check.InputError(
+        "",
+        f"The model '{name}' brings code that was written for transformers {written} and fails under {here}: {why}",
+        remedy=f"Run: pip install 'transformers<{int(written.split('.')[0]) + 1}'",
+    )
+
+
+def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network: Any) -> None:
+    """Refuse what would run with numbers that nobody wrote.
+
+    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What older code
+    computes when it is made and does not save, such as the frequencies of Dream's positions, is lost.
+    """
+    saved = network.state_dict()
+    lost = [key for key, _ in network.named_buffers() if key not in saved]
+    if lost and _outdated(transformers, config):
+        raise _outlived(transformers, name, config, f"'{lost[0]}', which it computes when it is made, is not kept")
 
 
 def _dtype(transformers: Any) -> str:

@@ -20,7 +20,7 @@ from unmask import _check as check
 from unmask.models.text import Codec
 
 
-def first_sentence(error: Exception) -> str:
+def first_sentence(error: BaseException) -> str:
     """The first sentence of an error of another library."""
     words = " ".join(str(error).split()) or type(error).__name__
     return re.split(r"(?<=[\w')\"])[.!?](?:\s|$)", words)[0]
