@@ -264,9 +264,6 @@ def test_inside_blocks_what_stands_apart_costs_least():
     bits = {key: float(r["bits"]) for key, r in found.items()}
     inside = {key[:2] for key in found if key[0] and key[1] < int(key[0]) and (*key[:2], "margin") in found}
     assert {("16", 2), ("32", 4)} <= inside
-    # Blocks of 4 in two steps leave little to choose.
-    assert all(abs(float(found["4", 2, name]["over"])) < 0.15 for name in ("whole-comb",) if ("4", 2, name) in found)
-    inside.discard(("4", 2))
     for where in inside:
         comb = found[*where, "whole-comb"]
         assert float(comb["over"]) < -3 * float(comb["over_error"])
@@ -282,7 +279,11 @@ def test_inside_blocks_what_stands_apart_costs_least():
             if {(block, steps), longer} <= inside:
                 assert bits[*longer, "whole-comb"] < bits[block, steps, "whole-comb"]
     four_times = min(cost for (block, steps, _), cost in bits.items() if block and 256 // int(block) * steps == 64)
-    assert bits["", 16, "whole-comb"] < four_times + 0.1
+    assert bits["", 16, "whole-comb"] < four_times
+    assert all(r["windows"] == "512" for r in found.values())
+    page = " ".join((FOLDER.parent / "docs" / "integrations.md").read_text(encoding="utf-8").split())
+    gain = bits["16", 2, "margin"] - bits["16", 2, "comb"]
+    assert f"a comb costs {gain:.3f} bits per character less than the margin rule, for the same 32 evaluations" in page
 
 
 def test_caches_cost_what_they_leave_out():
@@ -298,6 +299,14 @@ def test_caches_cost_what_they_leave_out():
         if (r["order"], r["block"]) == ("whole-comb", "16")
     }
     assert share["dual", ""] == pytest.approx((1 + 3 * 16 / 256) / 4, abs=1e-4)
+    page = " ".join((FOLDER.parent / "docs" / "integrations.md").read_text(encoding="utf-8").split())
+    dual = [float(r["over"]) for r in found if r["rule"] == "dual"]
+    assert f"{np.floor(1e3 * min(dual)) / 1e3:.3f} to {max(dual):.3f} bits per character for about half the time" in page
+    assert all(0.4 < float(r["ratio"]) < 0.6 for r in found if r["rule"] == "dual")
+    delayed = [r for r in found if r["rule"] == "delayed"]
+    assert 0.78 < min(float(r["ratio"]) for r in delayed)
+    never = [float(r["over"]) for r in delayed if (r["refresh"], r["order"]) == ("never", "whole-comb")]
+    assert f"without a refresh a comb pays {min(never):.2f} to {max(never):.2f} bits" in page
 
 
 def test_a_schedule_is_served_best_by_a_model_trained_on_its_masks():
