@@ -250,6 +250,27 @@ def test_whether_padding_is_hidden_is_known_in_any_precision(dtype):
         assert head.hides(Maskless(network, mistake).eval(), 1, probe) is None
 
 
+class Rounded(torch.nn.Module):
+    """A network that hides padding, one logit of which is rounded the other way when there is any."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.inner = network
+
+    def forward(self, input_ids, attention_mask=None):
+        found = self.inner(input_ids=input_ids, attention_mask=attention_mask)
+        if attention_mask is not None:
+            largest = found.logits[0, 0].argmax()
+            found.logits[0, 0, largest] *= 1 + torch.finfo(found.logits.dtype).eps
+        return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_one_logit_rounded_the_other_way_is_not_taken_for_padding_that_is_seen(dtype):
+    """Processors add up in different ways, so that this may happen on any of them."""
+    assert head.hides(Rounded(random_network("Bert").to(dtype)).eval(), 1, [0, 4, 2, *range(8)]) == 1
+
+
 def test_a_loaded_model_says_what_its_padding_is(model, tmp_path):
     assert model.predictor.pad == PAD
     tiny.bert(tmp_path)

@@ -89,13 +89,15 @@ def hides(network: Any, pad: int | None, probe: Sequence[int]) -> int | None:
     try:
         alone = network(input_ids=tokens[:1, : len(shorter)]).logits[0].float()
         hidden, seen = (
-            (network(input_ids=tokens, attention_mask=where).logits[0, : len(shorter)].float() - alone).abs().max()
+            (network(input_ids=tokens, attention_mask=where).logits[0, : len(shorter)].float() - alone).abs().mean()
             for where in (present, torch.ones_like(present))
         )
     except _BROKEN:
         return None
     # Rounding grows with the depth of a network, so the measure is what padding does when it is seen: half of the
-    # digits are enough to tell the two apart. Where it does nothing at all, nothing can be told.
+    # digits are enough to tell the two apart. Both are means over logits: the largest of them would be a whole unit of
+    # the last digit as soon as one logit is rounded the other way, which in half precision may be a thirtieth of what
+    # padding does, and depends on the processor. Where it does nothing at all, nothing can be told.
     dtype = next((each.dtype for each in network.parameters() if each.is_floating_point()), torch.float32)
     return pad if bool((seen > 0) & (hidden <= seen * torch.finfo(dtype).eps ** 0.5)) else None
 
