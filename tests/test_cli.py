@@ -514,6 +514,17 @@ def test_without_matplotlib_the_demo_does_without_a_figure(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def test_with_a_broken_matplotlib_the_demo_says_what_is_wrong_with_it(tmp_path, monkeypatch):
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text("import kernels_of_it")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    shown = " ".join(run("demo").stdout.split())
+    assert "is installed, but fails when it is imported: ModuleNotFoundError: No module named 'kernels_of_it'" in shown
+    assert "not installed" not in shown
+
+
 # What the commands share
 
 

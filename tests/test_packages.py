@@ -15,7 +15,8 @@ from unmask._packages import Package  # noqa: E402
 class Engine:
     """Who asks for a package, and what the sentences say of it.
 
-    `parts` are the modules that we import from, and the last of them lacks `name`, which `names` stand before.
+    `parts` are the modules that we import from, and the last of them lacks `name`, which `names` stand before; `ask` is
+    our function that imports it, where importing our module does not.
     """
 
     ours: str
@@ -26,6 +27,7 @@ class Engine:
     name: str
     parts: tuple[str, ...] = ()
     names: str = ""
+    ask: str = "_library"
 
 
 ENGINES = [
@@ -40,7 +42,7 @@ ENGINES = [
     ),
     Engine(
         "unmask.adapters.sglang", "SGLang", "sglang", 'Run: pip install "unmask[sglang]"',
-        "0.5.18 to 0.5.23", "sglang.srt.dllm",
+        "0.5.21 to 0.5.23", "sglang.srt.dllm",
         ("sglang.srt",),
     ),
     Engine(
@@ -55,6 +57,10 @@ ENGINES = [
     Engine(
         "unmask.models.hf", "transformers", "transformers", 'Run: pip install "unmask[hf]"', "4.46 to 5.22",
         "transformers.CONFIG_MAPPING",
+    ),
+    Engine(
+        "unmask.plot", "matplotlib", "matplotlib", 'Run: pip install "unmask[plot]"', "3.8 and later",
+        "matplotlib.figure.Figure", ("matplotlib.figure",), ask="require",
     ),
 ]  # fmt: skip
 
@@ -95,7 +101,7 @@ def asked(engine, monkeypatch):
     else:
         module = importlib.import_module(engine.ours)
         with pytest.raises(ImportError) as caught:
-            module._library()
+            getattr(module, engine.ask)()
     return caught.value
 
 

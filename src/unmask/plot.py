@@ -13,6 +13,9 @@ import numpy as np
 from unmask import _check as check
 from unmask import names
 from unmask import paper as reproduce
+from unmask._packages import Package
+
+_MATPLOTLIB = Package("matplotlib", "matplotlib", 'Run: pip install "unmask[plot]"', "3.8 and later")
 
 # One colour per role, distinguishable in print and by colour-blind readers (Okabe & Ito).
 _SCHEME, _BOUND, _CEIL, _OFFSET = "#0072B2", "#555555", "#D55E00", "#009E73"
@@ -56,12 +59,12 @@ def require() -> None:
     """Refuse with one sentence if figures cannot be drawn here.
 
     Raises:
-        ImportError: if matplotlib is not installed.
+        ModuleNotFoundError: if matplotlib is not installed.
+        ImportError: if it is, and is too old or fails while it is imported.
     """
-    try:
-        import matplotlib  # noqa: F401  # pyright: ignore[reportUnusedImport] - whether it is there
-    except ImportError:
-        raise ImportError('Figures need matplotlib. Install it with: pip install "unmask[plot]".') from None
+    with _MATPLOTLIB:
+        import matplotlib  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from matplotlib.figure import Figure  # noqa: F401  # pyright: ignore[reportUnusedImport] - whether it is there
 
 
 def line(name: str) -> dict[str, Any]:

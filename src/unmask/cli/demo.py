@@ -96,7 +96,8 @@ def demo(output: Path) -> Report:
         "Markov chain": Markov.sticky(2, 0.8, _LENGTH).curve(),
     }
     errors: dict[str, dict[str, list[float]]] = {name: {} for name in curves}
-    drawn = _can_draw()
+    hindered = _hindered()
+    drawn = hindered is None
     with staged(output) if drawn else nullcontext(output) as folder:
         written = _written(screen)
         with progress() as bar:
@@ -118,14 +119,13 @@ def demo(output: Path) -> Report:
         for name in _SIZES
     ]
     figure = str(output / _FILE) if drawn else None
-    missing = 'No figure: matplotlib is not installed. To get it: pip install "unmask[plot]"'
     shown = [
         _INTRODUCTION,
         title(f"Expected KL in nats, {_LENGTH} tokens in {_STEPS} steps"),
         _error_table(rows, list(curves)),
         dim("* smallest error in its column\n"),
         _REMARK,
-        plain(missing if figure is None else f"Figure: {figure}"),
+        plain(f"No figure. {hindered}" if figure is None else f"Figure: {figure}"),
     ]
     record = {"length": _LENGTH, "steps": _STEPS, "rows": rows, "figure": figure, **written}
     return Report(record, shown, next="unmask plan --length 256 --steps 32 --size minimax-min")
@@ -229,9 +229,10 @@ def _cost_table(rows: list[dict[str, Any]]) -> Any:
     return grid(columns, [{"order": name, "sizes": how_many} for name, how_many in _PAIRS], tight=True)
 
 
-def _can_draw() -> bool:
+def _hindered() -> str | None:
+    """Why no figure can be drawn here, if none can."""
     try:
         plot.require()
-    except ImportError:
-        return False
-    return True
+    except ImportError as error:
+        return str(error)
+    return None
