@@ -27,6 +27,7 @@ from unmask._packages import Package
 from unmask._torch import torch
 from unmask.models import split, stretches
 from unmask.models.base import Model
+from unmask.models.buffers import made_again
 from unmask.models.folder import check_weights, lacking, pickled
 from unmask.models.tokenizer import Pretrained, first_sentence
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
@@ -330,13 +331,27 @@ def _outlived(transformers: Any, name: str, config: dict[str, Any], why: str) ->
 def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network: Any) -> None:
     """Refuse what would run with numbers that nobody wrote.
 
-    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What older code
-    computes when it is made and does not save, such as the frequencies of Dream's positions, is lost.
+    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What code of a
+    model computes when it is made and does not save, such as the frequencies of Dream's positions, is lost, unless it
+    is written for that. A configuration says under which version a model was saved last, which need not be the one
+    that its code was written for: so the numbers are compared with those of a network that is made as ever.
     """
     saved = network.state_dict()
-    lost = [key for key, _ in network.named_buffers() if key not in saved]
-    if lost and _outdated(transformers, config):
-        raise _outlived(transformers, name, config, f"'{lost[0]}', which it computes when it is made, is not kept")
+    lost = {key: value for key, value in network.named_buffers() if key not in saved}
+    if not config or not lost or int(transformers.__version__.split(".")[0]) < 5:
+        return
+    if _outdated(transformers, config):
+        why = f"'{next(iter(lost))}', which it computes when it is made, is not kept"
+        raise _outlived(transformers, name, config, why)
+    made = made_again(network)
+    for key, value in lost.items():
+        if key not in made or not torch.equal(made[key].to(value.dtype), value):
+            raise check.InputError(
+                "",
+                f"The model '{name}' brings code that transformers {transformers.__version__} does not load rightly: "
+                f"'{key}', which it computes when it is made, is not kept",
+                remedy="Run: pip install 'transformers<5'",
+            )
 
 
 def _dtype(transformers: Any) -> str:
