@@ -332,6 +332,15 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path, kind, change, wo
         models.load(f"hf:{tmp_path}", trust_remote_code=True)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_puts_tokens_around_a_text_is_refused(tmp_path, kind):
+    """They would shift the text against the blocks of the model."""
+    saved(tmp_path, kind)
+    tiny.tokenizer(tmp_path, [*tiny.WORDS, "more"], eos_token="[SEP]")
+    with pytest.raises(InputError, match=r"puts nothing around a text, unlike '.*', whose blocks are counted from"):
+        models.load(f"hf:{tmp_path}", trust_remote_code=True)
+
+
 def stored_as(folder, dtype, times=1):
     """The weights of a folder in another type, and larger."""
     values = load_file(folder / "model.safetensors")

@@ -154,6 +154,13 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     if probe.count(mask) != 1:
         raise check.InputError("model", f"have a tokenizer that reads its mask token as one, unlike '{name}'")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
+    if family.blocks is not None and (before or after):
+        # They would shift the text against its blocks, and what is finished could not be kept.
+        detail = f"unlike '{name}', whose blocks are counted from the beginning of a text"
+        remedy = "Save its tokenizer without the tokens that it adds."
+        raise check.InputError(
+            "model", "have a tokenizer that puts nothing around a text", detail=detail, remedy=remedy
+        )
     # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
     pad = tokenizer.pad_token_id
     pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
