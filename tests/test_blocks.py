@@ -137,6 +137,21 @@ def test_without_a_memory_it_is_the_same_function():
         assert len(kept(blanked, masked, rows[:0])) == 0
 
 
+def test_all_positions_can_be_asked_for_whatever_is_empty_and_whatever_a_masked_position_holds():
+    for shifted, several in itertools.product([False, True], repeat=2):
+        kept, _ = pair(shifted, several)
+        tokens, masked = prompted()
+        wanted = kept(tokens.masked_fill(masked, VOCAB), masked).logits()
+        # What stands at a masked position is not looked at, though it be padding, at the end too.
+        assert torch.equal(kept(tokens.masked_fill(masked, kept.pad), masked).logits(), wanted)
+        tokens[1], masked[1] = kept.pad, False
+        told = kept(tokens, masked).logits().view(len(tokens), LENGTH, VOCAB)
+        others = torch.tensor([0, 2, 3])
+        assert torch.allclose(told[others], wanted.view(told.shape)[others], atol=1e-6)
+        assert torch.equal(told[1], torch.zeros(LENGTH, VOCAB))
+        assert torch.equal(kept(tokens[1:2], masked[1:2]).logits(), torch.zeros(LENGTH, VOCAB))
+
+
 def test_with_one_block_it_is_the_transformer_that_looks_both_ways():
     ours = network(block=LENGTH)
     fields = {name: value for name, value in vars(ours.config).items() if name != "block"}

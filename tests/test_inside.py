@@ -1,17 +1,22 @@
 """Calibration and advice inside blocks: words, what is measured, and a forecast that replay on other texts confirms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_cli_models import LENGTH, answer, complaint, place, run, source  # noqa: E402, F401
-from unmask import InputError, order, size  # noqa: E402
+from test_cli_models import LENGTH, LETTERS, answer, complaint, place, run, source  # noqa: E402, F401
+from unmask import InputError, models, order, size  # noqa: E402
 from unmask.calibration import advise, blank, measure_rules  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import replay  # noqa: E402
-from unmask.predict import ExactPredictor  # noqa: E402
+from unmask.models import weights  # noqa: E402
+from unmask.models.blocks import BlockConfig  # noqa: E402
+from unmask.predict import ExactPredictor, Suppressed  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
+from unmask.words.calibrating import usual  # noqa: E402
 from unmask.words.rules import check_rule, rules_named  # noqa: E402
 
 CHAIN = Markov.sticky(4, 0.8, 24)
@@ -72,3 +77,24 @@ def test_blocks_from_the_command_line(place, tmp_path):  # noqa: F811
     both = answer(*line, "--blocks 8 --orders random")
     assert both["orders"] == ["random"]
     assert "must be at least 1, not 0" in complaint(*line, "--blocks 0")
+
+
+def test_blocks_of_a_block_causal_model_are_counted_from_the_beginning(place, tmp_path):  # noqa: F811
+    """As its own are: a prompt of 3 tokens leaves 5 of the first block of 8, not a block across two."""
+    torch.manual_seed(0)
+    shape = {"width": 16, "layers": 1, "heads": 2, "hidden": 32, "readers": 1, "reader_hidden": 32}
+    network = BlockConfig(vocab=len(LETTERS), length=LENGTH, block=8, **shape).network()
+    weights.save(network, tmp_path / "m.safetensors", about={"alphabet": LETTERS})
+    file = tmp_path / "c.json"
+    line = ("calibrate --model", tmp_path / "m.safetensors", "--text", place / "text.txt", "--output", file)
+    record = answer(*line, "--texts 6 --blocks 8")
+    assert record["measured"] == list(rules_named(["whole-blocks-8"], LENGTH))
+    advice = answer("advise --calibration", file, "--steps 8 --save", tmp_path / "s.json")
+    assert advice["order"].startswith("whole-blocks-8/")
+    blocks = Schedule.load(tmp_path / "s.json").order.blocks(np.arange(3, 16))
+    assert [len(block) for block in blocks] == [5, 8]
+    shown = " ".join(run("advise --calibration", file, "--steps 8").stdout.split())
+    assert "Take blocks of 8 tokens, counted from the beginning: " in shown
+    model = models.load(tmp_path / "m.safetensors")
+    wrapped = replace(model, predictor=Suppressed(model.predictor, [0]))
+    assert usual(wrapped, [], [], said=False, blocks=8) == ([], ["whole-blocks-8"])

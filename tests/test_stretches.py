@@ -11,6 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="models need torch")
 pytest.importorskip("transformers", reason="models of Hugging Face need transformers")
 
+from safetensors.torch import load_file, save_file  # noqa: E402
+
 import tiny  # noqa: E402
 from unmask import models, order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
@@ -330,11 +332,59 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path, kind, change, wo
         models.load(f"hf:{tmp_path}", trust_remote_code=True)
 
 
-def test_a_model_that_does_not_look_at_its_mask_is_refused(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_puts_tokens_around_a_text_is_refused(tmp_path, kind):
+    """They would shift the text against the blocks of the model."""
+    saved(tmp_path, kind)
+    tiny.tokenizer(tmp_path, [*tiny.WORDS, "more"], eos_token="[SEP]")
+    with pytest.raises(InputError, match=r"puts nothing around a text, unlike '.*', whose blocks are counted from"):
+        models.load(f"hf:{tmp_path}", trust_remote_code=True)
+
+
+def stored_as(folder, dtype, times=1):
+    """The weights of a folder in another type, and larger."""
+    values = load_file(folder / "model.safetensors")
+    values = {name: (times * value).to(dtype) for name, value in values.items()}
+    save_file(values, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_model_that_does_not_look_at_its_mask_is_refused(tmp_path, dtype):
     code = KINDS["SDAR"][0].replace("attention_mask.bool()", "torch.tensor(True)")
     saved(tmp_path, "SDAR", code)
+    stored_as(tmp_path, dtype)
     with pytest.raises(InputError, match="be block-causal"):
         models.load(f"hf:{tmp_path}", trust_remote_code=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "BD3-LM"])
+def test_a_block_causal_model_is_taken_with_weights_of_any_type(tmp_path, kind, dtype):
+    saved(tmp_path, kind)
+    stored_as(tmp_path, dtype)
+    model = models.load(f"hf:{tmp_path}", trust_remote_code=True)
+    assert next(model.module.parameters()).dtype == dtype
+    assert inner(model).network.head is not None
+
+
+def test_what_blocks_at_once_are_told_may_differ_by_the_rounding_of_a_deep_network(tmp_path):
+    rounded = "1 + 0.01 * (input_ids.shape[1] > 4)"
+    saved(tmp_path, "SDAR", KINDS["SDAR"][0].replace("logits=self.head(", f"logits=({rounded}) * self.head("))
+    with pytest.raises(InputError, match="be block-causal"):
+        models.load(f"hf:{tmp_path}", trust_remote_code=True)
+    stored_as(tmp_path, torch.bfloat16, times=20)
+    assert models.load(f"hf:{tmp_path}", trust_remote_code=True).about["family"] == "SDAR"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_output_layer_after_which_something_follows_is_not_taken_apart(tmp_path, dtype):
+    code = KINDS["SDAR"][0].replace("logits=self.head(", "logits=0.2 + self.head(")
+    saved(tmp_path, "SDAR", code)
+    stored_as(tmp_path, dtype, times=20)
+    assert inner(models.load(f"hf:{tmp_path}", trust_remote_code=True)).network.head is None
 
 
 def test_the_code_of_a_model_runs_only_if_it_is_allowed(tmp_path):

@@ -27,6 +27,7 @@ from unmask._packages import Package
 from unmask._torch import torch
 from unmask.models import split, stretches
 from unmask.models.base import Model
+from unmask.models.buffers import made_again
 from unmask.models.folder import check_weights, lacking, pickled
 from unmask.models.tokenizer import Pretrained, first_sentence
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed
@@ -153,6 +154,13 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     if probe.count(mask) != 1:
         raise check.InputError("model", f"have a tokenizer that reads its mask token as one, unlike '{name}'")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
+    if family.blocks is not None and (before or after):
+        # They would shift the text against its blocks, and what is finished could not be kept.
+        detail = f"unlike '{name}', whose blocks are counted from the beginning of a text"
+        remedy = "Save its tokenizer without the tokens that it adds."
+        raise check.InputError(
+            "model", "have a tokenizer that puts nothing around a text", detail=detail, remedy=remedy
+        )
     # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
     pad = tokenizer.pad_token_id
     pad = None if family.ended or pad in (None, mask, tokenizer.eos_token_id) else pad
@@ -330,13 +338,27 @@ def _outlived(transformers: Any, name: str, config: dict[str, Any], why: str) ->
 def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network: Any) -> None:
     """Refuse what would run with numbers that nobody wrote.
 
-    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What older code
-    computes when it is made and does not save, such as the frequencies of Dream's positions, is lost.
+    Transformers 5 makes every network without memory, and then only fills what the checkpoint has. What code of a
+    model computes when it is made and does not save, such as the frequencies of Dream's positions, is lost, unless it
+    is written for that. A configuration says under which version a model was saved last, which need not be the one
+    that its code was written for: so the numbers are compared with those of a network that is made as ever.
     """
     saved = network.state_dict()
-    lost = [key for key, _ in network.named_buffers() if key not in saved]
-    if lost and _outdated(transformers, config):
-        raise _outlived(transformers, name, config, f"'{lost[0]}', which it computes when it is made, is not kept")
+    lost = {key: value for key, value in network.named_buffers() if key not in saved}
+    if not config or not lost or int(transformers.__version__.split(".")[0]) < 5:
+        return
+    if _outdated(transformers, config):
+        why = f"'{next(iter(lost))}', which it computes when it is made, is not kept"
+        raise _outlived(transformers, name, config, why)
+    made = made_again(network)
+    for key, value in lost.items():
+        if key not in made or not torch.equal(made[key].to(value.dtype), value):
+            raise check.InputError(
+                "",
+                f"The model '{name}' brings code that transformers {transformers.__version__} does not load rightly: "
+                f"'{key}', which it computes when it is made, is not kept",
+                remedy="Run: pip install 'transformers<5'",
+            )
 
 
 def _dtype(transformers: Any) -> str:

@@ -121,13 +121,8 @@ class Blockwise(MaskPredictor):
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
-        if rows is None:
-            # Of padding nothing can be told: whoever asks for all positions is told something else there.
-            inside = np.arange(tokens.shape[1]) < own_lengths(tokens, self.pad)[:, None]
-            place = np.where(inside, np.arange(tokens.shape[1]), 0) + np.arange(len(tokens))[:, None] * tokens.shape[1]
-            rows = torch.as_tensor(place.flatten()).to(tokens.device)
         memory = self._memory(tokens, masked, None)
-        return memory.told(tokens, rows)[0]
+        return memory.everywhere(tokens) if rows is None else memory.told(tokens, rows)[0]
 
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory:
         return self._memory(tokens, masked, _Tables(len(tokens), tokens.shape[1]))
@@ -234,6 +229,25 @@ class _Finished(Memory):
         """Predictions of positions by their flat indices, in any order, and the memory with what is now finished."""
         states, memory = self._states(tokens, np.array(plain(rows), dtype=np.int64))
         return self.predictor.predicted(states), memory
+
+    def everywhere(self, tokens: Tensor) -> Prediction:
+        """Predictions of all positions.
+
+        Of padding nothing can be told: it is told what the first position is, and where there is none, zeros.
+        """
+        batch, length = tokens.shape
+        inside = np.arange(length) < self.lengths[:, None]
+        rows = (np.where(inside, np.arange(length), 0) + np.arange(batch)[:, None] * length).flatten()
+        some = np.repeat(self.lengths > 0, length)
+        states, _ = self._states(tokens, rows[some])
+        if some.all():
+            return self.predictor.predicted(states)
+        if not some.any():
+            zeros = torch.zeros((rows.size, 1), device=tokens.device)
+            return Prediction((zeros,), lambda each: each.expand(-1, self.predictor.vocab), self.predictor.vocab)
+        filled = states.new_zeros((rows.size, states.shape[1]))
+        filled[torch.as_tensor(some).to(tokens.device)] = states
+        return self.predictor.predicted(filled)
 
     def _states(self, tokens: Tensor, rows: NDArray[np.int64]) -> "tuple[Tensor, _Finished]":
         network = self.predictor.network
