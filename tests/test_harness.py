@@ -179,7 +179,10 @@ def test_the_model_answers_all_that_the_harness_asks_with_its_arguments():
 def test_a_length_is_that_of_sequences_and_of_what_is_written(tiny):
     lm = UnmaskLM(tiny, length=8)
     assert (lm.model.length, lm.new) == (8, 4)
-    assert UnmaskLM(replace(tiny, window=10)).model.length == 10
+    windowed = replace(tiny, window=10)
+    assert UnmaskLM(windowed).model.length == 10
+    for length in (6, 14):  # a model that was cut is not cut to its window once more
+        assert UnmaskLM(UnmaskLM(windowed, length=length).model).model.length == length
 
 
 def test_a_continuation_longer_than_the_model_is_refused(tiny):
