@@ -23,7 +23,7 @@ from typing import Any
 from unmask import _check as check
 from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
+from unmask.adapters.hosted import predictor_of
 from unmask.sample import Counts, Sampler, State, Step
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
@@ -134,7 +134,11 @@ class UnmaskSampler(BaseSampler):
         masked &= place >= torch.tensor(starts, device=tokens.device)[:, None]
         schedule = schedule_given(config.schedule, max(1, int(masked.sum(dim=1).max())))
         draw = draw_for(config.temperature, top_p=config.top_p, top_k=config.top_k)
-        sampler = Sampler(self._predictor(tokens, inside.long(), config), schedule, draw)
+        predictor = predictor_of(
+            lambda tokens, inside: self.model(tokens, attention_mask=inside.long()), tokens, inside, mask,
+            known=len(self.tokenizer), never=config.suppress_tokens or (), shifted=config.right_shift_logits,
+        )  # fmt: skip
+        sampler = Sampler(predictor, schedule, draw)
         histories = [tokens]
 
         def watch(state: State, step: Step) -> None:
@@ -147,17 +151,6 @@ class UnmaskSampler(BaseSampler):
         self.counts = trace.until(self.tokenizer.eos_token_id).counts + spent
         sequences = trace.tokens.to(tokens.device)
         return BaseSamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
-
-    def _predictor(self, tokens: Tensor, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
-        # How wide the output is, no configuration says for sure: it can be padded. One token tells.
-        model, mask = self.model, self.tokenizer.mask_token_id
-        vocab = model(tokens[:1, :1], attention_mask=attention[:1, :1]).logits.shape[-1]
-        predictor: MaskPredictor = Logits(
-            lambda tokens: model(tokens, attention_mask=attention), vocab, mask, whole=True
-        )
-        predictor = Shifted(predictor) if config.right_shift_logits else predictor
-        never = [*range(len(self.tokenizer), vocab), *(config.suppress_tokens or ())]
-        return Suppressed(predictor, sorted(set(never))) if never else predictor
 
 
 def _changed(config: UnmaskSamplerConfig | None, changes: dict[str, Any]) -> UnmaskSamplerConfig:
