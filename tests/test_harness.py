@@ -21,7 +21,7 @@ from lm_eval.evaluator import simple_evaluate  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
 from unmask import models, order, size  # noqa: E402
-from unmask.adapters.harness import UnmaskLM  # noqa: E402
+from unmask.adapters.harness import UnmaskLM, _valid  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models import weights  # noqa: E402
@@ -124,6 +124,23 @@ def test_a_rolling_likelihood_scores_every_token_once(tiny):
     wanted = sum(score for score, _ in lm.loglikelihood(asked(*pairs), True))
     assert found == pytest.approx(wanted, rel=1e-5)
     assert lm.loglikelihood_rolling(asked(("",)), True) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "until", "valid"),
+    [
+        ([0, 1, 2, 3], ["cd"], 2),  # "ab": neither token of the stop
+        ([0, 1, 2, 3], ["d", "bc"], 1),
+        ([0, 1, 2, 3], ["a"], 0),
+        ([0, 1, 2, 3], ["ba", ""], 4),
+        ([0, 1, 2, 3], [], 4),
+        ([0, 4, 3], ["ca"], 1),  # a token of "bca" has a part of the answer and all of the stop
+        ([], ["a"], 0),
+    ],
+)
+def test_tokens_of_a_stop_are_not_valid(tokens, until, valid):
+    pieces = ["a", "b", "c", "d", "bca"]
+    assert _valid(tokens, until, lambda some: "".join(pieces[each] for each in some)) == valid
 
 
 def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):

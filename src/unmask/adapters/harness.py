@@ -319,14 +319,12 @@ def _stopped(text: str, until: list[str]) -> str:
 
 
 def _valid(tokens: list[int], until: list[str], decode: Callable[[list[int]], str]) -> int:
-    """How many tokens of an answer count: those before the one that completes a stop."""
-    stops = [stop for stop in until if stop]
-
-    def over(count: int) -> bool:
-        text = decode(tokens[:count])
-        return any(stop in text for stop in stops)
-
-    return bisect_left(range(1, len(tokens) + 1), True, key=over) if stops else len(tokens)
+    """How many tokens of an answer count: those that write no more than its text up to the first stop."""
+    text = decode(tokens)
+    kept = len(_stopped(text, until))
+    if kept == len(text):
+        return len(tokens)
+    return bisect_left(range(1, len(tokens) + 1), True, key=lambda count: len(decode(tokens[:count])) > kept)
 
 
 def _told(what: str, counts: list[Counts]) -> Counts:
