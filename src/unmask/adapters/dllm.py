@@ -139,8 +139,12 @@ class UnmaskSampler(BaseSampler):
         masked &= place >= torch.tensor(starts, device=tokens.device)[:, None]
         schedule = schedule_given(config.schedule, max(1, int(masked.sum(dim=1).max())))
         draw = draw_for(config.temperature, top_p=config.top_p, top_k=config.top_k)
+
+        def network(tokens: Tensor, inside: Any) -> Any:
+            return self.model(tokens, attention_mask=inside.long())
+
         predictor = predictor_of(
-            lambda tokens, inside: self.model(tokens, attention_mask=inside.long()), tokens, inside, mask,
+            network, tokens, inside, mask,
             known=len(self.tokenizer), never=config.suppress_tokens or (), shifted=config.right_shift_logits,
         )  # fmt: skip
         sampler = Sampler(predictor, schedule, draw)

@@ -89,7 +89,9 @@ def calibrate(
     For a model that fills one block after the other, --blocks 32 measures what can be done inside blocks of 32 tokens:
     whole combs, spread, random and margin order in 2, 4, 8 and 16 steps a block, and left to right one by one. Each is
     run on the texts, and takes as many evaluations as the sampler would. `unmask advise` then says which order and how
-    many steps a block. The word 'blocks-32' among --rules is the same beside other orders.
+    many steps a block. The word 'blocks-32' among --rules is the same beside other orders. Blocks are counted from the
+    first token to fill; those of a block-causal model from the beginning of the text, as its own are
+    ('whole-blocks-32').
 
     Rows of --data may differ in length and in what is to be filled of them: the answer to a prompt, or a text but for
     what is given of it. Losses are then those at each share revealed, and bits per token those of what is to be filled.

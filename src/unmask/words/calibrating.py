@@ -35,13 +35,14 @@ def usual(
         rules: Names of rules.
         said: Whether the orders were asked for.
         blocks: Tokens of a block, if it is to fill one after the other: then orders inside blocks are measured as
-            rules, and those of the whole text only if they were asked for.
+            rules, and those of the whole text only if they were asked for. Those of a block-causal model are counted
+            from the beginning of the text, as its own are.
 
     Raises:
         InputError: if orders of a model that remembers were asked for.
     """
     if blocks is not None:
-        orders, rules = orders if said else [], [*rules, inside_blocks(blocks)]
+        orders, rules = orders if said else [], [*rules, inside_blocks(blocks, whole=_block_causal(model))]
     if not model.predictor.remembers:
         return orders, rules
     if said and orders:
@@ -52,6 +53,17 @@ def usual(
             remedy="Name planned schedules with {rules}, such as whole-comb/even:16.",
         )
     return [], rules or [PLANNED]
+
+
+def _block_causal(model: "Model") -> bool:
+    """Whether what is inside all wrappers of a model's predictor is a block-causal network."""
+    from unmask.predict import Blockwise
+    from unmask.predict.wrappers import Wrapper
+
+    found = model.predictor
+    while isinstance(found, Wrapper):
+        found = found.predictor
+    return isinstance(found, Blockwise)
 
 
 @final

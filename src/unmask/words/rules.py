@@ -128,13 +128,21 @@ def _schedule(name: str, length: int) -> Schedule:
         return Schedule(sizes, order.Blocks(ranking, int(blocks["length"]), start) if blocks else ranking)
 
 
-def inside_blocks(length: int) -> str:
+def inside_blocks(length: int, *, whole: bool = False) -> str:
     """The word for what is usually wanted inside blocks of a length.
+
+    Arguments:
+        length: Tokens of a block.
+        whole: Whether blocks are counted from the beginning of the text, and not from the first masked position.
 
     Raises:
         InputError: if there are no such blocks.
+
+    Example:
+        >>> inside_blocks(32), inside_blocks(32, whole=True)
+        ('blocks-32', 'whole-blocks-32')
     """
-    return f"blocks-{check.integer('blocks', length, least=1, most=check.LONGEST)}"
+    return f"{'whole-' if whole else ''}blocks-{check.integer('blocks', length, least=1, most=check.LONGEST)}"
 
 
 def order_and_size(name: str, schedule: Schedule) -> tuple[str, str]:

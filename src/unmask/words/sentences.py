@@ -174,6 +174,7 @@ def _taken(found: Advice, length: int, equal: bool) -> str:
         inner, each = ranking.partition("/")[2] or ranking, counted(schedule.size.steps, "step")
         kind = sizes.partition(":")[0]
         tokens = counted(schedule.order.length, "token")
+        tokens += "" if schedule.order.start is None else ", counted from the beginning"
         return f"Take blocks of {tokens}: {inner} order inside, {each} a block, {kind} sizes, {spent} in all.{looks}"
     return f"Take the rule {found.order}: {ranking} order, {sizes} sizes, {spent}.{looks}"
 
