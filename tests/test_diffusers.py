@@ -159,6 +159,17 @@ def test_rows_that_ended_cost_nothing_more_and_count_up_to_their_end(model, seed
     assert written < found.numel()
 
 
+def test_a_schedule_may_be_words_or_a_file_and_is_saved_as_itself(tmp_path):
+    comb = Schedule(size.Even(4), order.Comb())
+    comb.save(tmp_path / "schedule.json")
+    for given in ("comb/even:4", str(tmp_path / "schedule.json"), comb.to_json()):
+        made = UnmaskingScheduler(given, block_length=BLOCK)
+        made.save_pretrained(tmp_path / "saved")
+        assert UnmaskingScheduler.from_pretrained(tmp_path / "saved").schedule == made.schedule == comb
+    with pytest.raises(ValueError, match="Argument 'schedule' must be words for one, or a file, not 'cmob'"):
+        UnmaskingScheduler("cmob")
+
+
 def test_an_evaluation_is_paid_for_each_step_and_no_other(model):
     calls = []
     handle = model.register_forward_hook(lambda *_: calls.append(1))

@@ -177,3 +177,12 @@ def test_mistakes_are_answered_in_one_sentence(module, options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
         made(module).sample([[1]], **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", ["mask_token_id", "eos_token_id"])
+@pytest.mark.parametrize("method", ["sample", "infill"])
+def test_a_tokenizer_without_a_mask_or_an_end_is_refused_in_one_sentence(module, method, name):
+    tokenizer = Tokenizer()
+    setattr(tokenizer, name, None)
+    with pytest.raises(ValueError, match=rf"^Argument 'tokenizer' must have a {name}[.]$"):
+        getattr(module.UnmaskSampler(Model(), tokenizer), method)([[1, MASK]], schedule=SCHEDULES[0], rng=[1])

@@ -12,7 +12,7 @@ from unmask import order, size  # noqa: E402
 from unmask._check import InputError  # noqa: E402
 from unmask.adapters.transformers import Generate  # noqa: E402
 from unmask.predict import Logits, Shifted, Suppressed  # noqa: E402
-from unmask.sample import Sampler  # noqa: E402
+from unmask.sample import Counts, Sampler  # noqa: E402
 from unmask.sample.draw import Categorical, Greedy, TopK, TopP  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
@@ -138,6 +138,10 @@ def test_after_the_end_of_an_answer_stands_padding(model):
             row[ends[0] + 1 :] = PAD
     assert torch.equal(found, wanted)
     assert not torch.equal(found, plain)
+    # Neither the ends nor what comes after them counts, and no evaluation for it.
+    valid = sum(next((i - 2 for i in range(2, 10) if row[i] in (END, 0)), 8) for row in plain)
+    assert generate.counts.valid_tokens == valid < 8 * 40
+    assert generate.counts.evaluations <= 4 * 40
 
 
 def test_several_answers_to_a_prompt_differ_and_dictionaries_hold_the_sequences(model):
@@ -174,6 +178,15 @@ def test_evaluations_are_those_of_the_schedule(model):
     model.calls.clear()
     model.generate(torch.tensor([[1, 2]]), max_new_tokens=8, custom_generate=Generate("comb/even:4", rng=0), **LAW)
     assert model.calls == [(1, 1), *[(1, 10)] * 4]  # one token tells how wide the output is
+
+
+def test_what_was_counted_is_that_of_the_last_call(model):
+    generate = Generate("comb/even:4", rng=0, vocab=VOCAB)
+    assert generate.counts == Counts()
+    for rows in (3, 1):
+        model.generate(torch.tensor([[1, 2]] * rows), max_new_tokens=8, custom_generate=generate, **LAW)
+        assert (generate.counts.valid_tokens, generate.counts.evaluations) == (8 * rows, 4 * rows)
+        assert generate.counts.seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -221,6 +234,10 @@ def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
     for settings, message in (
         ({"schedule": "comb"}, "Argument 'schedule' must be words for one, or a file, not 'comb'."),
         ({"schedule": None}, "Argument 'schedule' must be given, not None."),
+        ({"rng": None}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not None."),
+        ({"rng": "x"}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not 'x'."),
+        ({"rng": [1, "x"]}, "Argument 'rng' must be"),
+        ({"rng": -1}, "Argument 'rng' must be"),
         ({"mask": -1}, "Argument 'mask' must be at least 0, not -1."),
         ({"vocab": 0}, "Argument 'vocab' must be at least 1, not 0."),
     ):

@@ -21,7 +21,7 @@ from lm_eval.evaluator import simple_evaluate  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
 from unmask import models, order, size  # noqa: E402
-from unmask.adapters.harness import UnmaskLM  # noqa: E402
+from unmask.adapters.harness import UnmaskLM, _valid  # noqa: E402
 from unmask.evaluate.likelihood import replay  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models import weights  # noqa: E402
@@ -126,6 +126,23 @@ def test_a_rolling_likelihood_scores_every_token_once(tiny):
     assert lm.loglikelihood_rolling(asked(("",)), True) == [0.0]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "until", "valid"),
+    [
+        ([0, 1, 2, 3], ["cd"], 2),  # "ab": neither token of the stop
+        ([0, 1, 2, 3], ["d", "bc"], 1),
+        ([0, 1, 2, 3], ["a"], 0),
+        ([0, 1, 2, 3], ["ba", ""], 4),
+        ([0, 1, 2, 3], [], 4),
+        ([0, 4, 3], ["ca"], 1),  # a token of "bca" has a part of the answer and all of the stop
+        ([], ["a"], 0),
+    ],
+)
+def test_tokens_of_a_stop_are_not_valid(tokens, until, valid):
+    pieces = ["a", "b", "c", "d", "bca"]
+    assert _valid(tokens, until, lambda some: "".join(pieces[each] for each in some)) == valid
+
+
 def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
     lm = UnmaskLM(tiny, steps=4, max_gen_toks=10)
     (text,) = lm.generate_until(asked(("abc", {})), True)
@@ -145,13 +162,26 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"order": "cmob"}, "Argument 'order' must be a known name, not 'cmob'."),
         ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not go with 'steps'."),
         ({"max_gen_toks": 17}, "Argument 'max_gen_toks' must be at most 16, not 17."),
-        ({"schedule": "none.json"}, "Argument 'schedule' must name a file to read, not 'none.json'"),
+        ({"schedule": "none.json"}, "Argument 'schedule' must name a file to read, which 'none.json' is not."),
+        ({"schedule": "comb/even:17"}, "Argument 'schedule' must be possible, and 'comb/even:17' is not"),
+        ({"order": ""}, "Argument 'order' must be a known name, not ''."),
+        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not go with the size 'threshold:0.9'."),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(tiny, options, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is compared
         UnmaskLM(tiny, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_a_schedule_is_given_as_a_whole_or_by_its_parts(tiny, tmp_path):
+    SCHEDULES[0].save(tmp_path / "schedule.json")
+    for given in ("comb/even:4", str(tmp_path / "schedule.json"), SCHEDULES[0].to_json()):
+        assert UnmaskLM(tiny, schedule=given).schedule == SCHEDULES[0] == UnmaskLM(tiny, steps=4).schedule
+    assert (
+        UnmaskLM(tiny, schedule="fast-dllm").schedule
+        == UnmaskLM(tiny, order="confidence", size="threshold:0.9").schedule
+    )
 
 
 def test_the_model_answers_all_that_the_harness_asks_with_its_arguments():
@@ -179,7 +209,10 @@ def test_the_model_answers_all_that_the_harness_asks_with_its_arguments():
 def test_a_length_is_that_of_sequences_and_of_what_is_written(tiny):
     lm = UnmaskLM(tiny, length=8)
     assert (lm.model.length, lm.new) == (8, 4)
-    assert UnmaskLM(replace(tiny, window=10)).model.length == 10
+    windowed = replace(tiny, window=10)
+    assert UnmaskLM(windowed).model.length == 10
+    for length in (6, 14):  # a model that was cut is not cut to its window once more
+        assert UnmaskLM(UnmaskLM(windowed, length=length).model).model.length == length
 
 
 def test_a_continuation_longer_than_the_model_is_refused(tiny):
@@ -240,7 +273,7 @@ def test_one_command_compares_schedules_by_accuracy_and_tokens_per_forward(tmp_p
     """Each row is what the model alone does under that schedule; the count of evaluations is that of its steps."""
     at_home(monkeypatch, tmp_path)
     Schedule(size.Even(3), order.LeftToRight()).save(tmp_path / "three.json")
-    schedules = ["steps=1", "steps=12,order=left-to-right", str(tmp_path / "three.json")]
+    schedules = ["comb/even:1", "left-to-right/even:12", str(tmp_path / "three.json")]
     words = [
         "--tasks", "unmask_words,unmask_choices", "--include_path", "tests/tasks", "--limit", "5",
         *(part for each in schedules for part in ("--schedule", each)),
@@ -265,6 +298,15 @@ def test_one_command_compares_schedules_by_accuracy_and_tokens_per_forward(tmp_p
         assert "unmask_choices acc" in row["scores"]
 
 
+def test_a_pattern_of_tasks_stands_for_all_that_match(tmp_path, monkeypatch, capsys):
+    at_home(monkeypatch, tmp_path)
+    words = ["--tasks", "unmask_w*,unmask_words", "--include_path", "tests/tasks", "--limit", "2"]
+    code, printed = command(monkeypatch, capsys, *words, "--schedule", "comb/even:1", "--json")
+    assert code == 0
+    (row,) = json.loads(printed.out)
+    assert {name.split()[0] for name in row["scores"]} == {"unmask_words", "unmask_writing"}
+
+
 def test_the_command_of_the_page_prints_the_table_of_the_page(tmp_path, monkeypatch, capsys):
     """All but the seconds, which are those of one machine."""
     at_home(monkeypatch, tmp_path)
@@ -282,7 +324,7 @@ def test_the_command_of_the_page_prints_the_table_of_the_page(tmp_path, monkeypa
 
 def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
     at_home(monkeypatch, tmp_path)
-    words = ["--tasks", "unmask_choices", "--include_path", "tests/tasks", "--schedule", "steps=1"]
+    words = ["--tasks", "unmask_choices", "--include_path", "tests/tasks", "--schedule", "comb/even:1"]
     code, printed = command(monkeypatch, capsys, *words)
     head, _, line = (
         [cell.strip() for cell in row.strip("|").split("|")] for row in printed.out.splitlines() if row.startswith("|")
@@ -290,29 +332,41 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
     assert code == 0
     assert head == ["schedule", "unmask_choices acc", "evaluations", "tokens per forward", "seconds"]
     letters = sum(len(choice) for doc in DOCS for choice in doc["choices"])
-    assert line[:4] == ["steps=1", "1.000 ± 0.000", "9", f"{letters / 9:.2f}"]  # nothing is written: what was scored
+    assert line[:4] == [
+        "comb/even:1",
+        "1.000 ± 0.000",
+        "9",
+        f"{letters / 9:.2f}",
+    ]  # nothing is written: what was scored
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (
-            ["--tasks", "no_such", "--schedule", "steps=1"],
+            ["--tasks", "no_such", "--schedule", "comb/even:1"],
             "Argument 'tasks' must be known to the harness, not 'no_such'.",
         ),
-        (["--model_args", "steps=3", "--schedule", "steps=1"], "Argument 'model_args' must not have 'steps'."),
+        (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not have 'steps'."),
         (
-            ["--model_args", "modle=x", "--schedule", "steps=1"],
+            ["--model_args", "modle=x", "--schedule", "comb/even:1"],
             "Argument 'model_args' must be a known name, not 'modle'.",
         ),
-        (["--schedule", "stpes=1"], "Argument 'schedule' must be a known name, not 'stpes'."),
+        (["--schedule", ""], "Argument 'schedule' must be given"),
         (
-            ["--schedule", "steps=1", "--schedule", "steps=1"],
-            "Argument 'schedule' must be given once, not 'steps=1' twice.",
+            ["--schedule", "steps=4,order="],
+            "Argument 'schedule' must be words for one, or a file, not 'steps=4,order='.",
         ),
-        (["--schedule", "steps=few"], "Argument 'steps' must be an integer, not 'few'."),
-        (["--schedule", "order=cmob"], "Argument 'order' must be a known name, not 'cmob'."),
-        (["--schedule", "none.json"], "Argument 'schedule' must name a file to read, not 'none.json'"),
+        (["--schedule", "comb"], "Argument 'schedule' must be words for one, or a file, not 'comb'."),
+        (["--schedule", "/even:4"], "Argument 'schedule' must be possible, and '/even:4' is not"),
+        (["--schedule", "confidence"], "Argument 'schedule' must stand for one schedule, not 'confidence'."),
+        (
+            ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
+            "Argument 'schedule' must be given once, not 'comb/even:1' twice.",
+        ),
+        (["--schedule", "comb/even:few"], "Argument 'schedule' must be possible, and 'comb/even:few' is not"),
+        (["--schedule", "cmob/even:4"], "Argument 'schedule' must be possible, and 'cmob/even:4' is not"),
+        (["--schedule", "none.json"], "Argument 'schedule' must name a file to read, which 'none.json' is not."),
     ],
 )
 def test_mistakes_of_a_comparison_are_answered_before_anything_runs(monkeypatch, capsys, words, sentence):

@@ -21,6 +21,7 @@ from unmask.sample.draw import Categorical, Greedy, TopK, TopP  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
 VOCAB, MASK, BLOCK = 6, 6, 8
+REMEDY = "Give a Schedule, a file that holds one, or words such as 'comb/even:16'."
 SCHEDULES = [
     Schedule(size.Even(3), order.Comb()),
     Schedule(size.TC(4), order.Random()),
@@ -213,6 +214,11 @@ def test_a_schedule_may_come_from_a_file(module, tmp_path):
     assert algorithm(module, {"schedule": str(tmp_path / "schedule.json")}).hosted.schedule == SCHEDULES[1]
 
 
+def test_a_schedule_may_be_words(module):
+    found = [algorithm(module, {"schedule": words}).hosted.schedule for words in ("comb/even:4", "fast-dllm")]
+    assert found == [Schedule(size.Even(4), order.Comb()), Schedule(size.Threshold(0.9), order.Confidence())]
+
+
 def test_the_package_declares_the_plugin():
     (found,) = entry_points(group="sglang.srt.plugins", name="unmask")
     assert found.value == "unmask.adapters.sglang:register"
@@ -221,8 +227,11 @@ def test_the_package_declares_the_plugin():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (None, "Argument 'schedule' must be given in the algorithm's configuration: an object, or a file name."),
-        ({"schedule": "none.json"}, "Argument 'schedule' must name a file to read, which 'none.json' is not."),
+        (None, f"Argument 'schedule' must be given, not None. {REMEDY}"),
+        (
+            {"schedule": "none.json"},
+            "Argument 'schedule' must name a file to read, which 'none.json' is not. " + REMEDY,
+        ),
         (
             {"shedule": {}},
             "Argument 'dllm-algorithm-config' must be a known name, not 'shedule'. Did you mean 'schedule'?",

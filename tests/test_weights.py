@@ -156,6 +156,37 @@ def test_another_measurement_is_not_mixed_with_the_first(weights, tmp_path, caps
     assert (tmp_path / "texts.csv").read_bytes() == before
 
 
+def test_texts_of_two_schedules_are_never_averaged_in_one_cell(weights, tmp_path, monkeypatch):
+    """Another advice for a setting that was half finished: its texts are scored anew."""
+    protocol, record = weights["protocol"], weights["record"]
+    words = ("--tiny", "--rules", "advised", "--texts", "3", "--evaluations", "4", "--batch", "2", "--output", tmp_path)
+    made(weights, *words)
+    file = tmp_path / "texts.csv"
+    (said,) = {row["schedule"] for row in table(tmp_path)}
+    lines = file.read_text().splitlines(keepends=True)
+    half = [line.replace(said, "advised: another") for line in lines[1:] if line.split(",")[4] in ("0", "1")]
+    assert half
+    file.write_text("".join([lines[0], *half]))
+    made(weights, *words)
+    assert {(row["schedule"], row["texts"]) for row in table(tmp_path)} == {(said, "3")}
+    cell = protocol.Cell("advised", "8", "advised", lambda count: None, lambda count: "comb" if count > 6 else "random")
+    assert cell.named([9, 7, 7]) == "advised: comb"
+    assert cell.named([5, 9, 6, 7]) == "advised: comb, random up to 6 tokens"
+    kept = record.Record(tmp_path / "other", {})
+    kept.add(record.Scored("a", "advised", "8", name, text, 10, 4, 1.0, 8, 0.1) for text, name in enumerate("xy"))
+    assert record.table(kept, {"a": 2}) == []
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b"\xff", b"[" * 100_000])
+def test_a_damaged_description_is_one_sentence(weights, tmp_path, capsys, damaged):
+    (tmp_path / "run.json").write_bytes(damaged)
+    with pytest.raises(SystemExit, match="2"):
+        made(weights, *FEW, "--output", tmp_path)
+    said = capsys.readouterr().err
+    assert said.startswith("Error: --output must be")
+    assert said.count("\n") == 1
+
+
 @pytest.mark.parametrize("steps", [1, 2, 4, 8])
 def test_margin_in_blocks_costs_what_duels_loop_says(weights, steps):
     """Against the loop as DUEL describes it: score, take the best of the block, add their log-probabilities."""

@@ -1,7 +1,7 @@
 # pyright: basic
 """Benchmarks under several schedules: accuracy against tokens per forward pass, as one table.
 
-    unmask-lm-eval compare --model_args model=builtin --tasks … --schedule steps=4,order=comb --schedule s.json
+    unmask-lm-eval compare --model_args model=builtin --tasks … --schedule comb/even:4 --schedule s.json
 
 The model is loaded once. lm-evaluation-harness runs the same tasks on it under each schedule, and a row of the table
 has what it measured, with standard errors; evaluations, and valid tokens for each of them, which others call tokens per
@@ -18,11 +18,12 @@ import click
 
 from unmask import _check as check
 from unmask import models
-from unmask.adapters.harness import UnmaskLM, schedule_given
+from unmask.adapters.harness import UnmaskLM
 from unmask.sample import Counts
 from unmask.schedule import Schedule
+from unmask.words.given import schedule_given
 
-WORDS = ("steps", "order", "size")
+SCHEDULE = ("schedule", "steps", "order", "size")  # arguments of the model that --schedule stands for
 MODEL = ("model", "seed", "length", "max_gen_toks", "trust_remote_code", "allow_pickle")
 
 
@@ -97,10 +98,10 @@ def table(rows: Sequence[Reached]) -> str:
     Example:
         >>> from unmask import order, size
         >>> even = Schedule(size.Even(4), order.Comb())
-        >>> print(table([Reached("steps=4", even, {"a task acc": (0.5, 0.1)}, Counts(32, 16, 1.25), Counts())]))
-        | schedule | a task acc    | evaluations | tokens per forward | seconds |
-        | -------- | ------------: | ----------: | -----------------: | ------: |
-        | steps=4  | 0.500 ± 0.100 |          16 |               2.00 |     1.2 |
+        >>> print(table([Reached("comb/even:4", even, {"a task acc": (0.5, 0.1)}, Counts(32, 16, 1.25), Counts())]))
+        | schedule    | a task acc    | evaluations | tokens per forward | seconds |
+        | ----------- | ------------: | ----------: | -----------------: | ------: |
+        | comb/even:4 | 0.500 ± 0.100 |          16 |               2.00 |     1.2 |
     """
     names = list(dict.fromkeys(name for row in rows for name in row.scores))
     head = ["schedule", *names, "evaluations", "tokens per forward", "seconds"]
@@ -147,22 +148,12 @@ def _scores(results: dict[str, dict[str, Any]], tasks: Sequence[str]) -> dict[st
 
 
 def _schedules(given: Sequence[str], length: int) -> dict[str, Schedule]:
-    """The schedules by their words: 'steps=4,order=comb', or the name of a file."""
+    """The schedules by their words, or by the names of their files."""
     found = {}
     for words in given:
         if words in found:
             raise check.InputError("schedule", "be given once", found=f"'{words}' twice")
-        parts: dict[str, Any] = dict.fromkeys(WORDS)
-        file = None if "=" in words else words
-        for part in words.split(",") if file is None else ():
-            name, _, value = part.partition("=")
-            parts[check.known("schedule", name, WORDS)] = value
-        steps = parts["steps"]
-        if steps is not None:
-            if not steps.isdecimal():
-                raise check.InputError("steps", "be an integer", found=f"'{steps}'")
-            parts["steps"] = int(steps)
-        found[words] = schedule_given(file, parts["steps"], parts["order"], parts["size"], length)
+        found[words] = schedule_given(words, length)
     return found
 
 
@@ -170,7 +161,7 @@ def _schedules(given: Sequence[str], length: int) -> dict[str, Schedule]:
 @click.option("--model_args", default="", help="As for --model unmask, without the schedule: model=NAME,length=N …")
 @click.option("--tasks", required=True, help="Names of tasks, with commas between them.")
 @click.option(
-    "--schedule", "given", multiple=True, required=True, help="'steps=8,order=comb,size=even' or a file; once for each."
+    "--schedule", "given", multiple=True, required=True, help="Words such as comb/even:8, or a file; once for each."
 )
 @click.option("--include_path", help="A folder with tasks of your own.")
 @click.option("--num_fewshot", type=int, help="Examples in the prompt.")
@@ -189,7 +180,7 @@ def command(
 
     \b
     unmask-lm-eval compare --model_args model=builtin --tasks unmask_choices --include_path tests/tasks \\
-                           --schedule steps=4,order=comb --schedule size=threshold:0.9,order=confidence
+                           --schedule comb/even:4 --schedule confidence/threshold:0.9
     """
     from lm_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
     from lm_eval.utils import simple_parse_args_string  # pyright: ignore[reportMissingImports]
@@ -197,17 +188,19 @@ def command(
     try:
         options = dict(simple_parse_args_string(model_args))
         for name in options:
-            if name in ("schedule", *WORDS):
+            if name in SCHEDULE:
                 raise check.InputError("model_args", f"not have '{name}'", remedy="Give it with --schedule.")
             check.known("model_args", name, MODEL)
         first = UnmaskLM(**options, batch_size=batch_size, device=device)
         schedules = _schedules(given, first.model.length)
         names = [name.strip() for name in tasks.split(",") if name.strip()]
         manager = TaskManager(include_path=include_path)
-        for name in names:
-            if not manager.match_tasks([name]):
+        matches = {name: manager.match_tasks([name]) for name in names}  # a pattern stands for several
+        for name, matched in matches.items():
+            if not matched:
                 remedy = "'unmask-lm-eval ls tasks' lists those it has; --include_path names a folder of others."
                 raise check.InputError("tasks", "be known to the harness", found=f"'{name}'", remedy=remedy)
+        names = list(dict.fromkeys(task for matched in matches.values() for task in matched))
         kept = {"seed": first.seed, "max_gen_toks": first.new, "batch_size": first.batch}
         rows = compare(
             first.model, names, schedules, options=kept, task_manager=manager, num_fewshot=num_fewshot, limit=limit,

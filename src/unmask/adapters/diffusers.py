@@ -15,6 +15,7 @@ where the pipeline looks for it itself, that is unless `eos_early_stop` is off.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -26,6 +27,7 @@ from unmask.sample import Counts, State
 from unmask.sample.draw import Draw, Greedy, draw_for
 from unmask.schedule import Schedule
 from unmask.size.base import Blind
+from unmask.words.given import schedule_given
 
 with Package("diffusers", "diffusers", 'Run: pip install "unmask[diffusers]"', "0.38.0 to 0.42.1"):
     # The names must be attributes of this module: a pipeline that loads a scheduler looks for them here.
@@ -62,14 +64,15 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
     """A schedule as a diffusers scheduler.
 
     Arguments:
-        schedule: The schedule, or what its `to_json` gives.
+        schedule: The schedule, what its `to_json` gives, a file that holds it, or words such as 'comb/even:4'.
         block_length: Length of a block where the pipeline is given none.
     """
 
     order = 1
 
-    def __init__(self, schedule: Schedule | dict[str, Any], block_length: int = 32):
-        self.schedule = schedule if isinstance(schedule, Schedule) else Schedule.from_json(schedule)
+    def __init__(self, schedule: Schedule | dict[str, Any] | str | Path, block_length: int = 32):
+        # Steps are not compared with the length of a block: a call may give another one.
+        self.schedule = schedule_given(schedule)
         check.integer("block_length", block_length, least=1)
         # By hand, not by decorator: what is saved is the schedule's JSON, not the object.
         self.register_to_config(schedule=self.schedule.to_json(), block_length=block_length)

@@ -23,7 +23,7 @@ from typing import Any
 from unmask import _check as check
 from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
+from unmask.adapters.hosted import predictor_of
 from unmask.sample import Counts, Sampler, State, Step
 from unmask.sample.draw import draw_for
 from unmask.schedule import Schedule
@@ -93,7 +93,7 @@ class UnmaskSampler(BaseSampler):
         config = _changed(config, kwargs)
         new = check.integer("max_new_tokens", config.max_new_tokens, least=1)
         prompts = self._tensors(inputs)
-        tail = torch.full((new,), self.tokenizer.mask_token_id, device=self.model.device)
+        tail = torch.full((new,), self._special("mask"), device=self.model.device)
         return self._fill([torch.cat([p, tail]) for p in prompts], [p.shape[0] for p in prompts], config)
 
     @torch.no_grad()
@@ -118,23 +118,36 @@ class UnmaskSampler(BaseSampler):
             raise check.InputError("inputs", "hold sequences of token ids, each of one dimension")
         return rows
 
+    def _special(self, which: str) -> int:
+        """The token id that the tokenizer has for the mask or for the end."""
+        found = getattr(self.tokenizer, f"{which}_token_id", None)
+        if found is None:
+            raise check.InputError("tokenizer", f"have a {which}_token_id")
+        return check.integer(f"{which}_token_id", found, least=0)
+
     def _fill(self, rows: list[Tensor], starts: list[int], config: UnmaskSamplerConfig) -> Any:
         """Fill the masks of each row from its start on."""
         if config.schedule is None or config.rng is None:
             name = "schedule" if config.schedule is None else "rng"
             raise check.InputError(name, "be given in the configuration")
-        mask = self.tokenizer.mask_token_id
-        if mask is None:
-            raise check.InputError("tokenizer", "have a mask token")
+        mask, end = self._special("mask"), self._special("eos")
         lengths = torch.tensor([row.shape[0] for row in rows], device=self.model.device)
-        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self.tokenizer.eos_token_id)
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=end)
         place = torch.arange(tokens.shape[1], device=tokens.device)
         inside = place < lengths[:, None]
         masked = inside & (tokens == mask)
         masked &= place >= torch.tensor(starts, device=tokens.device)[:, None]
         schedule = schedule_given(config.schedule, max(1, int(masked.sum(dim=1).max())))
         draw = draw_for(config.temperature, top_p=config.top_p, top_k=config.top_k)
-        sampler = Sampler(self._predictor(tokens, inside.long(), config), schedule, draw)
+
+        def network(tokens: Tensor, inside: Any) -> Any:
+            return self.model(tokens, attention_mask=inside.long())
+
+        predictor = predictor_of(
+            network, tokens, inside, mask,
+            known=len(self.tokenizer), never=config.suppress_tokens or (), shifted=config.right_shift_logits,
+        )  # fmt: skip
+        sampler = Sampler(predictor, schedule, draw)
         histories = [tokens]
 
         def watch(state: State, step: Step) -> None:
@@ -144,20 +157,9 @@ class UnmaskSampler(BaseSampler):
         trace = sampler.run(tokens, masked, rng=config.rng, watch=watch if config.return_dict else None)
         spent = Counts(seconds=perf_counter() - begun)
         # The engine's result may be a bare tensor: what was counted stays here.
-        self.counts = trace.until(self.tokenizer.eos_token_id).counts + spent
+        self.counts = trace.until(end).counts + spent
         sequences = trace.tokens.to(tokens.device)
         return BaseSamplerOutput(sequences=sequences, histories=histories) if config.return_dict else sequences
-
-    def _predictor(self, tokens: Tensor, attention: Tensor, config: UnmaskSamplerConfig) -> MaskPredictor:
-        # How wide the output is, no configuration says for sure: it can be padded. One token tells.
-        model, mask = self.model, self.tokenizer.mask_token_id
-        vocab = model(tokens[:1, :1], attention_mask=attention[:1, :1]).logits.shape[-1]
-        predictor: MaskPredictor = Logits(
-            lambda tokens: model(tokens, attention_mask=attention), vocab, mask, whole=True
-        )
-        predictor = Shifted(predictor) if config.right_shift_logits else predictor
-        never = [*range(len(self.tokenizer), vocab), *(config.suppress_tokens or ())]
-        return Suppressed(predictor, sorted(set(never))) if never else predictor
 
 
 def _changed(config: UnmaskSamplerConfig | None, changes: dict[str, Any]) -> UnmaskSamplerConfig:

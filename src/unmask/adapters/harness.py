@@ -39,7 +39,7 @@ from unmask._torch import Tensor, torch
 from unmask.sample import Counts, Sampler
 from unmask.sample.draw import Draw, Greedy, Replay, draw_for
 from unmask.schedule import Schedule
-from unmask.words.inputs import read_schedule
+from unmask.words.given import schedule_given
 from unmask.words.models import device_named
 from unmask.words.schedules import FREE_SIZES, build, check_size
 
@@ -70,7 +70,7 @@ class UnmaskLM(LM):
         steps: Number of steps; 16 by default.
         order: The order in the words of the command line; comb by default.
         size: The size likewise; even by default.
-        schedule: The schedule itself or a file that holds it, in place of these three.
+        schedule: The schedule itself, a file that holds it, or words such as 'comb/even:16', in place of these three.
         seed: From which all seeds are made.
         length: Tokens of a sequence; all that the model takes by default, but no more than 256 for one of Hugging Face.
         max_gen_toks: Tokens to generate where a task does not say; half of that length by default.
@@ -91,7 +91,7 @@ class UnmaskLM(LM):
         steps: int | None = None,
         order: str | None = None,
         size: str | None = None,
-        schedule: Schedule | str | None = None,
+        schedule: Schedule | str | Path | None = None,
         seed: int = 0,
         length: int | None = None,
         max_gen_toks: int | None = None,
@@ -107,7 +107,7 @@ class UnmaskLM(LM):
             allowed = {"trust_remote_code": bool(trust_remote_code), "allow_pickle": bool(allow_pickle)}
             model = models.load(str(model), device=place, **allowed)
         self.model = model.cut(length)
-        self.schedule = schedule_given(schedule, steps, order, size, self.model.length)
+        self.schedule = _schedule(schedule, steps, order, size, self.model.length)
         self.seed = check.integer("seed", seed, least=0)
         most = self.model.length
         new = max(1, most // 2) if max_gen_toks is None else max_gen_toks
@@ -283,18 +283,19 @@ class Judged(Draw):
         return token
 
 
-def schedule_given(
-    given: Schedule | str | None, steps: int | None, order: str | None, size: str | None, length: int
-) -> Schedule:
-    """The schedule that was asked for, in one way or the other."""
-    if given is None:
-        size = "even" if size is None else str(size)
-        check_size(size, FREE_SIZES)
-        return build(order or "comb", size, min(16, length) if steps is None else steps, length).schedule
-    words = {"steps": steps, "order": order, "size": size}
-    if named := [name for name, value in words.items() if value is not None]:
-        raise check.InputError("schedule", f"not go with '{named[0]}'", remedy="Give the schedule or its parts.")
-    return given if isinstance(given, Schedule) else read_schedule(Path(given))
+def _schedule(given: object, steps: int | None, order: str | None, size: str | None, length: int) -> Schedule:
+    """The schedule that was asked for, as a whole or by its parts."""
+    parts = {"steps": steps, "order": order, "size": size}
+    if given is not None:
+        if named := [name for name, value in parts.items() if value is not None]:
+            raise check.InputError("schedule", f"not go with '{named[0]}'", remedy="Give the schedule or its parts.")
+        return schedule_given(given, length)
+    size = "even" if size is None else str(size)
+    check_size(size, FREE_SIZES)
+    if steps is not None and ":" in size:
+        raise check.InputError("steps", f"not go with the size '{size}'", remedy="It decides them by itself.")
+    order = "comb" if order is None else order
+    return build(order, size, min(16, length) if steps is None else steps, length).schedule
 
 
 def _place(given: str | None) -> torch.device:
@@ -318,14 +319,12 @@ def _stopped(text: str, until: list[str]) -> str:
 
 
 def _valid(tokens: list[int], until: list[str], decode: Callable[[list[int]], str]) -> int:
-    """How many tokens of an answer count: those before the one that completes a stop."""
-    stops = [stop for stop in until if stop]
-
-    def over(count: int) -> bool:
-        text = decode(tokens[:count])
-        return any(stop in text for stop in stops)
-
-    return bisect_left(range(1, len(tokens) + 1), True, key=over) if stops else len(tokens)
+    """How many tokens of an answer count: those that write no more than its text up to the first stop."""
+    text = decode(tokens)
+    kept = len(_stopped(text, until))
+    if kept == len(text):
+        return len(tokens)
+    return bisect_left(range(1, len(tokens) + 1), True, key=lambda count: len(decode(tokens[:count])) > kept)
 
 
 def _told(what: str, counts: list[Counts]) -> Counts:

@@ -5,13 +5,17 @@ An engine runs its model itself and then asks, at every step, what to reveal. `H
 this library: the same plan, the same draws and the same seed for each row as in `unmask.sample`, only that the logits
 arrive from outside. So a schedule means the same in every engine: sizes of zero are no steps, rows do not depend on
 their neighbours, positions are chosen before tokens are drawn.
+
+Other engines leave the loop to us and bring a network alone: `predictor_of` makes a predictor of it.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.predict import Logits
+from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
 from unmask.sample import Sampler, Seeds, State
 from unmask.sample.draw import Categorical, Draw, impossible
 from unmask.schedule import Schedule
@@ -105,3 +109,33 @@ def closed(state: State, where: Tensor) -> State:
     if not bool(taken.any()):
         return state
     return replace(state, masked=state.masked & ~taken, plan=state.plan.without(taken))
+
+
+def predictor_of(
+    network: Callable[[Tensor, Tensor | None], Any],
+    tokens: Tensor,
+    visible: Tensor | None,
+    mask: int,
+    *,
+    known: int | None = None,
+    never: Iterable[int] = (),
+    shifted: bool = False,
+) -> MaskPredictor:
+    """The predictor of an engine's network, for one batch.
+
+    Arguments:
+        network: From token ids, and from booleans for those that are no padding, to an output that has `logits`.
+        tokens: Token ids of the batch, shape `(batch, length)`.
+        visible: Those booleans; None if nothing is padding.
+        mask: Token id of the mask.
+        known: How many tokens there are: outputs beyond are never drawn. By default all outputs are tokens.
+        never: Token ids that are not drawn either.
+        shifted: True where the output at a position predicts the next one.
+    """
+    # How wide the output is, no configuration says for sure: it can be padded. One token tells.
+    one = tokens[:1, :1]
+    width = network(one, None if visible is None else torch.ones_like(one, dtype=torch.bool)).logits.shape[-1]
+    predictor: MaskPredictor = Logits(lambda given: network(given, visible), width, mask, whole=visible is not None)
+    predictor = Shifted(predictor) if shifted else predictor
+    left_out = {*range(width if known is None else known, width), *never}
+    return Suppressed(predictor, sorted(left_out)) if left_out else predictor

@@ -9,7 +9,7 @@ in the group `sglang.srt.plugins`, which this package declares:
 
 The configuration is a mapping:
 
-    schedule       what `Schedule.to_json` gives, or the name of a file that `Schedule.save` wrote
+    schedule       what `Schedule.to_json` gives, a file that `Schedule.save` wrote, or words such as 'comb/even:4'
     temperature    1 by default, the predicted law; 0 is greedy
     top_p, top_k   as usual
     seed           0 by default; the seeds of all blocks come from it
@@ -31,7 +31,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -41,7 +40,7 @@ from unmask._torch import Tensor, torch
 from unmask.adapters.hosted import Hosted
 from unmask.sample import Counts, State, seeds_of
 from unmask.sample.draw import Draw, draw_for
-from unmask.schedule import Schedule
+from unmask.words.given import schedule_given
 
 with Package("SGLang", "sglang", 'Run: pip install "unmask[sglang]"', "0.5.21 to 0.5.23"):
     from sglang.srt.dllm import algorithm as registry  # pyright: ignore[reportMissingImports]
@@ -91,7 +90,8 @@ class Unmask(DllmAlgorithm):
         for name in settings:
             check.known("dllm-algorithm-config", str(name), SETTINGS)
         self.draw = draw_for(settings.get("temperature", 1.0), top_p=settings.get("top_p"), top_k=settings.get("top_k"))
-        self.hosted = Hosted(schedule_of(settings.get("schedule")), self.mask_id, self.draw)
+        schedule = schedule_given(settings.get("schedule"), self.block_size)
+        self.hosted = Hosted(schedule, self.mask_id, self.draw)
         self.rng = torch.Generator().manual_seed(check.integer("seed", settings.get("seed", 0), least=0))
         self.end = None if settings.get("end") is None else check.integer("end", settings["end"], least=0)
         self.counts, self._blocks, self._since = Counts(), 0, None
@@ -186,17 +186,6 @@ class Unmask(DllmAlgorithm):
 def register() -> None:
     """Make the algorithm known to SGLang; the entry point of the plugin."""
     registry.algo_name_to_cls[NAME] = Unmask
-
-
-def schedule_of(given: Any) -> Schedule:
-    """The schedule of a configuration: an object, or the name of a file."""
-    if given is None:
-        raise check.InputError("schedule", "be given in the algorithm's configuration: an object, or a file name")
-    if isinstance(given, str):
-        if not Path(given).is_file():
-            raise check.InputError("schedule", "name a file to read", detail=f"which '{given}' is not")
-        return Schedule.load(given)
-    return Schedule.from_json(given)
 
 
 def _together(states: list[Started]) -> list[tuple[Started, list[int]]]:

@@ -15,21 +15,24 @@ greedy, and with it `top_k` is 50 unless it is given: `do_sample=True, top_k=0` 
 guarantees of `unmask.bounds` speak. What cannot be followed, such as beams and penalties, is refused.
 
 The output is what other ways of `generate` give: the prompts as they came, then the new tokens; after the end of an
-answer stands padding. Masks in a prompt are filled too. Each sequence has its own seed.
+answer stands padding. Masks in a prompt are filled too. Each sequence has its own seed. After a call `counts` of the
+callable has valid tokens, evaluations and seconds.
 """
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, final
 
 from unmask import _check as check
 from unmask._packages import Package
 from unmask._torch import Tensor, torch
-from unmask.predict import Logits, MaskPredictor, Shifted, Suppressed
-from unmask.sample import Sampler, Seeds
+from unmask.adapters.hosted import predictor_of
+from unmask.sample import Counts, Sampler, Seeds, Trace
 from unmask.sample.draw import Draw, Greedy, draw_for
+from unmask.sample.seeds import check_seeds
 from unmask.schedule import Schedule
 from unmask.words.given import schedule_given
 
@@ -42,7 +45,7 @@ _ENDS = ("MaxLengthCriteria", "EosTokenCriteria")
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Generate:
     """A schedule as a way of `generate`.
 
@@ -53,6 +56,9 @@ class Generate:
         vocab: Number of tokens of the tokenizer, `len(tokenizer)`: outputs beyond it, with which many models fill up
             their last layer, are never drawn. By default all outputs are tokens.
         shifted: True for models whose output at a position predicts the next one.
+
+    Attributes:
+        counts: Valid tokens, evaluations and seconds of the last call.
     """
 
     schedule: Schedule | str | Path
@@ -60,9 +66,12 @@ class Generate:
     mask: int | None = None
     vocab: int | None = None
     shifted: bool = False
+    # What `generate` returns has no place for it.
+    counts: Counts = field(default_factory=Counts, init=False)
 
     def __post_init__(self):
         schedule_given(self.schedule)
+        check_seeds(self.rng)
         if self.mask is not None:
             check.integer("mask", self.mask, least=0)
         if self.vocab is not None:
@@ -90,10 +99,14 @@ class Generate:
         visible = _visible(model_kwargs.get("attention_mask"), tokens)
         masked = tokens == mask if visible is None else (tokens == mask) & visible
         schedule = schedule_given(self.schedule, int(masked.sum(dim=1).max()))
-        suppressed = _ids(generation_config.suppress_tokens)
-        sampler = Sampler(self._predictor(model, tokens, visible, mask, suppressed), schedule, _draw(generation_config))
-        sequences = sampler.run(tokens, masked, rng=self.rng).tokens.to(input_ids.device)
-        sequences = _ended(sequences, input_ids.shape[1], generation_config)
+        predictor = predictor_of(
+            partial(_output, model), tokens, visible, mask,
+            known=self.vocab, never=_ids(generation_config.suppress_tokens), shifted=self.shifted,
+        )  # fmt: skip
+        begun = perf_counter()
+        trace = Sampler(predictor, schedule, _draw(generation_config)).run(tokens, masked, rng=self.rng)
+        self.counts = _counts(trace, _ids(generation_config.eos_token_id)) + Counts(seconds=perf_counter() - begun)
+        sequences = _ended(trace.tokens.to(input_ids.device), input_ids.shape[1], generation_config)
         if generation_config.return_dict_in_generate:
             return GenerateDecoderOnlyOutput(sequences=sequences.long())  # pyright: ignore[reportArgumentType]
         return sequences
@@ -104,27 +117,16 @@ class Generate:
             raise check.InputError("mask", "be given", remedy="The model's configuration has no 'mask_token_id'.")
         return check.integer("mask", found, least=0)
 
-    def _predictor(
-        self, model: Any, tokens: Tensor, visible: Tensor | None, mask: int, suppressed: list[int]
-    ) -> MaskPredictor:
-        network = _network(model, visible)
-        # How wide the output is, no configuration says for sure. One token tells.
-        vocab = model(input_ids=tokens[:1, :1]).logits.shape[-1]
-        predictor: MaskPredictor = Logits(network, vocab, mask, whole=visible is not None)
-        predictor = Shifted(predictor) if self.shifted else predictor
-        never = {*range(vocab if self.vocab is None else self.vocab, vocab), *suppressed}
-        return Suppressed(predictor, sorted(never)) if never else predictor
 
-
-def _network(model: Any, visible: Tensor | None) -> Callable[[Tensor], Any]:
-    """The model with what hides padding from it, if there is any."""
+def _output(model: Any, tokens: Tensor, visible: Tensor | None) -> Any:
+    """What the model says, with padding hidden from it if there is any."""
     if visible is None:
-        return lambda tokens: model(input_ids=tokens)
+        return model(input_ids=tokens)
     options: dict[str, Any] = {"attention_mask": visible.long()}
     if "position_ids" in inspect.signature(model.forward).parameters:
         # As everywhere in the library: positions are counted from the first token that is no padding.
         options["position_ids"] = (visible.long().cumsum(dim=1) - 1).clamp(min=0)
-    return lambda tokens: model(input_ids=tokens, **options)
+    return model(input_ids=tokens, **options)
 
 
 def _visible(attention: Tensor | None, tokens: Tensor) -> Tensor | None:
@@ -164,6 +166,14 @@ def _draw(config: Any) -> Draw:
         remedy = f"It is {top_k} here, which is the library's default: say top_k=0." if top_k == 50 else "Give one."
         raise check.InputError("top_p", "not go with {top_k}", remedy=remedy)
     return draw_for(1.0 if config.temperature is None else config.temperature, top_p=top_p, top_k=top_k)
+
+
+def _counts(trace: Trace, ends: list[int]) -> Counts:
+    """What counts of the answers, each up to the first of several ends."""
+    if not ends:
+        return trace.counts
+    ended = torch.isin(trace.tokens, torch.tensor(ends))
+    return replace(trace, tokens=trace.tokens.masked_fill(ended, ends[0])).until(ends[0]).counts
 
 
 def _ended(sequences: Tensor, start: int, config: Any) -> Tensor:

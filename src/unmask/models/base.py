@@ -86,9 +86,9 @@ class Model:
         return _KNOWN[self.module]
 
     def cut(self, length: int | None = None) -> "Model":
-        """The same model for sequences of `length` tokens; of its window by default."""
+        """The same model for sequences of `length` tokens; of its window by default. Cut again, it keeps its length."""
         wanted = length if length is not None else self.window or self.length
-        return replace(self, length=check.integer("length", wanted, least=1, most=self.length))
+        return replace(self, length=check.integer("length", wanted, least=1, most=self.length), window=None)
 
 
 def fingerprint(model: torch.nn.Module) -> str:

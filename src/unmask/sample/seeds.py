@@ -23,6 +23,7 @@ Source = np.random.Generator | torch.Generator
 Seeds = int | Source | Sequence[int | Source]
 
 _BOUND = 2**62
+_MUST = "be a seed, a generator of torch or numpy, or a list of these"
 
 
 def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
@@ -45,8 +46,22 @@ def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
     check.room("batch", batch)
     listed = _listed(rng, batch)
     if listed is None:
-        return _drawn(source_of(rng, "be a seed, a generator of torch or numpy, or a list of these"), batch)
+        return _drawn(source_of(rng, _MUST), batch)
     return tuple(_drawn(each, 1)[0] if isinstance(each, Source) else check.seed("rng", each) for each in listed)
+
+
+def check_seeds(rng: object) -> None:
+    """Refuse what is no source of seeds, for however many sequences; nothing is drawn from it.
+
+    Raises:
+        InputError: as for `seeds_of`, but for the length of a list.
+    """
+    listed = _sequence(rng)
+    if listed is None:
+        source_of(rng, _MUST)
+    for each in listed or ():
+        if not isinstance(each, Source):
+            check.seed("rng", each)
 
 
 def sources_of(
@@ -78,15 +93,19 @@ def source_of(rng: object, must: str = "be a seed or a generator of torch or num
 
 
 def _listed(rng: object, batch: int) -> Sequence[object] | None:
+    values = _sequence(rng)
+    if values is not None and len(values) != batch:
+        raise check.InputError("rng", f"hold one seed for each of the {batch} sequences", found=f"{len(values)}")
+    return values
+
+
+def _sequence(rng: object) -> Sequence[object] | None:
     given: Any = rng
     if isinstance(rng, Tensor | np.ndarray) and given.ndim == 1:
         given = given.tolist()
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         return None
-    values = check.listed("rng", cast(object, given), "be a list of seeds")
-    if len(values) != batch:
-        raise check.InputError("rng", f"hold one seed for each of the {batch} sequences", found=f"{len(values)}")
-    return values
+    return check.listed("rng", cast(object, given), "be a list of seeds")
 
 
 def _drawn(source: Source, count: int) -> tuple[int, ...]:
