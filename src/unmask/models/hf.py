@@ -26,8 +26,8 @@ from unmask._memory import exhausted
 from unmask._packages import Package
 from unmask._torch import torch
 from unmask.models import split, stretches
+from unmask.models._buffers import made_again
 from unmask.models.base import Model
-from unmask.models.buffers import made_again
 from unmask.models.folder import check_weights, lacking, pickled
 from unmask.models.tokenizer import Pretrained, first_sentence
 from unmask.predict import Framed, MaskPredictor, Shifted, Suppressed

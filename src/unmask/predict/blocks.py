@@ -243,8 +243,8 @@ class _Finished(Memory):
         if some.all():
             return self.predictor.predicted(states)
         if not some.any():
-            zeros = torch.zeros((rows.size, 1), device=tokens.device)
-            return Prediction((zeros,), lambda each: each.expand(-1, self.predictor.vocab), self.predictor.vocab)
+            zeros = torch.zeros(1, device=tokens.device).expand(rows.size, self.predictor.vocab)
+            return Prediction((zeros,), torch.clone, self.predictor.vocab)
         filled = states.new_zeros((rows.size, states.shape[1]))
         filled[torch.as_tensor(some).to(tokens.device)] = states
         return self.predictor.predicted(filled)

@@ -21,10 +21,11 @@ def made_again(network: Any) -> dict[str, Tensor]:
     def weightless(module: torch.nn.Module, name: str, value: Any) -> Any:
         return None if value is None else torch.nn.Parameter(value.to("meta"), requires_grad=value.requires_grad)
 
+    kind: Any = type(network)
     hook = torch.nn.modules.module.register_module_parameter_registration_hook(weightless)
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            made = type(network)._from_config(copy.deepcopy(network.config), dtype=network.dtype)
+            made: torch.nn.Module = kind._from_config(copy.deepcopy(network.config), dtype=network.dtype)
     except Exception:  # code of others raises whatever it does
         return {}
     finally:
