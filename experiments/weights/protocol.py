@@ -17,9 +17,9 @@ The second and the third decide by themselves how many evaluations they take; th
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, final
 
@@ -28,7 +28,7 @@ from experiments.weights.record import MARGIN, Key, Record, Scored
 from experiments.weights.texts import Texts
 
 from unmask import Calibration, InputError, Schedule, __version__, advise, models, order, replay, size
-from unmask.calibration import blank, measure_orders
+from unmask.calibration import Advice, blank, measure_orders
 from unmask.sample import seeds_of
 
 RULES = (MARGIN, "threshold", "entropy bound", "random", "comb", "advised")
@@ -62,12 +62,30 @@ class Run:
 @final
 @dataclass(frozen=True)
 class Cell:
-    """A rule at one setting: the schedule for a text of so many tokens, and what it is in words."""
+    """A rule at one setting.
+
+    Attributes:
+        rule: What it is called.
+        setting: Evaluations, or the number of a rule that decides them by itself.
+        words: What it is in words.
+        schedule: The schedule for a text of so many tokens.
+        advice: What was advised for a text of so many tokens, in a word; None where nothing was.
+    """
 
     rule: str
     setting: str
     words: str
     schedule: Callable[[int], Schedule]
+    advice: Callable[[int], str] | None = None
+
+    def named(self, counts: Collection[int]) -> str:
+        """The words for what texts of these lengths get: those of one schedule for each length and setting."""
+        if self.advice is None:
+            return self.words
+        longest = sorted(set(counts), reverse=True)
+        parts = [(name, next(lengths)) for name, lengths in groupby(longest, key=self.advice)]
+        said = [name if count == longest[0] else f"{name} up to {count} tokens" for name, count in parts]
+        return f"{self.words}: {', '.join(said)}"
 
 
 def cells(run: Run, calibration: Calibration | None) -> list[Cell]:
@@ -104,23 +122,28 @@ def _budgeted(run: Run, rule: str, spent: int, blocks: order.Blocks) -> Cell:
 
 def _advised(run: Run, calibration: Calibration | None) -> list[Cell]:
     assert calibration is not None
-    known: dict[int, Schedule] = {}  # by the number of steps: advice takes seconds on long texts
+    known: dict[int, Advice] = {}  # by the number of steps: advice takes seconds on long texts
 
-    def schedule(spent: int, count: int) -> Schedule:
+    def advice(spent: int, count: int) -> Advice:
         steps = min(steps_of(run, spent, count), calibration.length)
         if steps not in known:
-            known[steps] = advise(calibration, steps=steps).schedule
+            known[steps] = advise(calibration, steps=steps)
         return known[steps]
+
+    def cell(spent: int) -> Cell:
+        return Cell(
+            "advised", f"{spent}", "advised",
+            lambda count: advice(spent, count).schedule, lambda count: advice(spent, count).order,
+        )  # fmt: skip
 
     made: list[Cell] = []
     for spent in run.evaluations:
         try:
-            advice = advise(calibration, steps=min(spent, calibration.length))
+            advice(spent, run.length)
         except InputError as error:  # nothing that was measured takes so few steps, say
             say(f"no advice for {spent} evaluations: {error}")
             continue
-        known[min(spent, calibration.length)] = advice.schedule
-        made.append(Cell("advised", f"{spent}", f"advised: {advice.order}", partial(schedule, spent)))
+        made.append(cell(spent))
     return made
 
 
@@ -161,8 +184,8 @@ def calibrate(model: models.Model, texts: Texts, run: Run, place: Path) -> Calib
 
 def measure(model: models.Model, cell: Cell, texts: Texts, run: Run, record: Record) -> None:
     """Score the texts of a cell that are not yet known, a batch at a time."""
-    key = Key(texts.name, cell.rule, cell.setting)
     counts, seeds = texts.sequences.counts.tolist(), seeds_of(run.seed, len(texts))
+    key = Key(texts.name, cell.rule, cell.setting, cell.named(counts))
     groups: dict[int, list[int]] = {}
     schedules: list[Schedule] = []
     # Texts of one length share a batch, and all texts with the same schedule a group.
@@ -182,11 +205,10 @@ def measure(model: models.Model, cell: Cell, texts: Texts, run: Run, record: Rec
             each = (time.perf_counter() - began) / len(some)
             lines = zip(some, found.nll.tolist(), found.evaluations.tolist(), strict=True)
             record.add(
-                Scored(*key, cell.words, text, counts[text], texts.words[text], nats, spent, each)
-                for text, nats, spent in lines
+                Scored(*key, text, counts[text], texts.words[text], nats, spent, each) for text, nats, spent in lines
             )
             done += len(some)
-            say(f"{texts.name}, {cell.words}, {cell.setting}: {done} of {len(texts)} texts, {each:.3g} s each")
+            say(f"{texts.name}, {key.schedule}, {cell.setting}: {done} of {len(texts)} texts, {each:.3g} s each")
 
 
 def task(model: models.Model, run: Run, texts: Mapping[str, Texts], whole: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from unmask import InputError
 from unmask._atomic import replacing
+from unmask._files import read_text
 from unmask.evaluate import Estimate
 
 COLUMNS = (
@@ -63,6 +64,7 @@ class Key(NamedTuple):
     data: str
     rule: str
     setting: str
+    schedule: str  # advice for a setting may change as more is calibrated: what it was before is another cell
 
 
 _KINDS = {each.name: each.type for each in fields(Scored)}
@@ -108,12 +110,12 @@ class Record:
             os.fsync(file.fileno())
 
     def _keep(self, each: Scored) -> None:
-        self.known.setdefault(Key(each.data, each.rule, each.setting), {})[each.text] = each
+        self.known.setdefault(Key(each.data, each.rule, each.setting, each.schedule), {})[each.text] = each
 
     def _begin(self, task: dict[str, Any]) -> None:
         place = self.folder / "run.json"
         if place.exists():
-            theirs = json.loads(place.read_text(encoding="utf-8"))
+            theirs = _described(place)
             for name, mine in task.items():
                 other = theirs.get(name)
                 both = isinstance(mine, dict) and isinstance(other, dict)
@@ -138,6 +140,22 @@ class Record:
                 file.truncate(len(whole))
         for row in csv.DictReader(whole.decode("utf-8").splitlines()):
             self._keep(Scored(**{name: _KINDS[name](cell) for name, cell in row.items()}))
+
+
+def _described(place: Path) -> dict[str, Any]:
+    """What a file says was being measured."""
+    try:
+        found = json.loads(read_text(place, "output"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(
+            "output", "be a folder of a measurement", detail=f"but '{place}' is damaged",
+            remedy="Choose another {output}.",
+        )  # fmt: skip
+    return found
 
 
 def table(record: Record, counts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -168,7 +186,6 @@ def _row(texts: Sequence[Scored], base: Sequence[Scored] | None) -> dict[str, An
     bit, words = math.log(2), sum(each.words for each in texts)
     perplexity = math.exp(cost.mean)
     return {
-        "schedule": texts[0].schedule,
         "texts": len(texts),
         "tokens": int(tokens.sum()),
         "evaluations": _spent(texts),
