@@ -1,7 +1,7 @@
 """What a network computes when it is made, computed once more."""
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 from unmask._torch import Tensor, torch
 
@@ -21,7 +21,7 @@ def made_again(network: Any) -> dict[str, Tensor]:
     def weightless(module: torch.nn.Module, name: str, value: Any) -> Any:
         return None if value is None else torch.nn.Parameter(value.to("meta"), requires_grad=value.requires_grad)
 
-    kind: Any = type(network)
+    kind = cast(Any, type(network))
     hook = torch.nn.modules.module.register_module_parameter_registration_hook(weightless)
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
