@@ -296,8 +296,10 @@ def inside() -> str:
     for block, steps in sorted({key[:2] for key in found}):
         own = {name: float(found[block, steps, name]["bits"]) for name in _INNER if (block, steps, name) in found}
         cells = [f"{own[name]:.3f}" if name in own else "" for name in _INNER]
+        # Which is least is known where all were run; left to right one by one has no others beside it.
+        least = min(own.values()) if len(own) == len(_INNER) else None
         cells = [
-            f"**{cell}**" if name in own and own[name] == min(own.values()) else cell
+            f"**{cell}**" if name in own and own[name] == least else cell
             for name, cell in zip(_INNER, cells, strict=True)
         ]
         body.append([f"{block}, {steps} steps", str(256 // block * steps), *cells])
@@ -330,7 +332,7 @@ def caches() -> str:
     rows = common.read("caches.csv")
     body = []
     for r in rows:
-        if r["rule"] == "everything":
+        if r["rule"] in ("everything", "none"):
             continue
         where = f"blocks of {r['block']}" if r["block"] else "whole window"
         rule = r["rule"] if not r["refresh"] else f"{r['rule']}, refresh {r['refresh']}"

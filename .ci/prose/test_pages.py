@@ -67,7 +67,7 @@ def test_what_a_step_costs_is_what_was_measured():
     assert result["machine"] in page
     for name in large:
         cells = [
-            f"{row['seconds'] * 1e3:.1f} ms" if name == "forward" else f"{row['ratio']:.2f} ×"
+            f"{row['seconds'] * 1e3:.1f} ms" if name == "forward" else f"{row['ratio']:.3f} ×"
             for row in (large[name], small[name])
         ]
         if name == "published":

@@ -105,7 +105,10 @@ class Spare:
         """Tables full of zeros on the network's GPU."""
         weights = list(network.parameters())
         # A graph reads weights where they were, and what one stream has queued may still run when another starts.
-        key = shape, torch.cuda.current_stream(weights[0].device), tuple(each.data_ptr() for each in weights)
+        # So may tables made in inference mode be written in it alone, and what is recorded keep to a precision.
+        modes = torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
+        stream = torch.cuda.current_stream(weights[0].device)
+        key = shape, stream, modes, tuple(each.data_ptr() for each in weights)
         kept = self._kept.pop(key, None)
         self._kept.clear()
         if kept is None:

@@ -23,7 +23,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from unmask import _check as check
-from unmask._torch import Tensor, seen, torch
+from unmask._torch import Tensor, torch
 from unmask.models._attention import Digest, Rows, attend, rotate
 from unmask.models.transformer import Reading, Transformer
 from unmask.predict import Memory, Places, Prediction, Wrapper
@@ -209,7 +209,8 @@ class Cache(Memory):
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, "Cache"]:
         network, (batch, length) = self.predictor.predictor.model, tokens.shape
         fresh = self._fresh(places, length)
-        if seen(fresh.flatten()[places.rows], torch.logical_not):
+        # Looked at on a GPU too, where packing waits for it in any case: what is stale would be taken for computed.
+        if not bool(fresh.flatten()[places.rows].all()):
             raise check.InputError(
                 "", "Predictions are asked for outside the block that the cache computes",
                 remedy="Give the cache the length of the schedule's own blocks.",
