@@ -1,7 +1,7 @@
 // The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
 // which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
 (() => {
-  const view = { run: null, since: 0, shown: 0, playing: false, timer: null };
+  const view = { run: null, since: 0, shown: 0, playing: false, cancelled: false, timer: null };
   const pace = 300; // milliseconds for a step
   const frames = 36; // in which a text is shown at most: of many steps, several at a time
 
@@ -16,9 +16,11 @@
     if (run !== view.run) { // another text: it is followed from its beginning, as it comes
       stop();
       view.run = run;
+      view.cancelled = false;
       show(0);
       if (run !== null) start();
     }
+    if (view.cancelled) show(taken()); // a step that was on its way when it was cancelled may come after that
     for (const section of sections()) {
       const own = Math.min(view.shown, +section.dataset.taken);
       for (const token of section.querySelectorAll("[data-step]")) {
@@ -98,6 +100,7 @@
       delete drawing[tab];
     },
     play() {
+      view.cancelled = false;
       if (view.playing) {
         stop();
       } else {
@@ -107,13 +110,14 @@
       draw();
     },
     move(by) {
+      view.cancelled = false;
       stop();
       show(Math.min(Math.max(view.shown + by, 0), taken()));
       draw();
     },
     halt() { // cancelled: what was revealed is shown at once
       stop();
-      show(taken());
+      view.cancelled = true;
       draw();
     },
     save(name, text) {
