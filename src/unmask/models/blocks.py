@@ -14,14 +14,14 @@ from unmask._torch import Tensor, torch
 from unmask.models._attention import angles, attend, rotate
 from unmask.models._cells import COMPANY, padded
 from unmask.models._layers import Layer, Reader, start_small
-from unmask.models.shape import Network, Shape
+from unmask.models.shape import Network, TransformerShape
 from unmask.predict import BlockNetwork, Blockwise
 from unmask.predict.blocks import Join, itself, visible
 
 
 @final
 @dataclass(frozen=True)
-class BlockConfig(Shape):
+class BlockConfig(TransformerShape):
     """Shape of a transformer that attends within a block and to the blocks before it.
 
     Arguments as for `unmask.models.shape.Shape`, and:
@@ -33,14 +33,6 @@ class BlockConfig(Shape):
     """
 
     block: int = 32
-
-    @property
-    def parameters(self) -> int:
-        return self._stack() + self.width * (2 * self.vocab + 1 + 2 * self.width + 2)
-
-    @property
-    def tensors(self) -> int:
-        return 6 * self.depth + 5
 
     def network(self) -> "BlockCausal":
         return BlockCausal(self)

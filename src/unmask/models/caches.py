@@ -60,10 +60,9 @@ class Renewal(ABC):
         """Booleans of shape `(batch, length)`; true wherever a prediction may be asked for."""
 
 
-@final
 @dataclass(frozen=True)
-class Prefix(Renewal):
-    """Keeps what stands before the current block, from the block's first step on.
+class InBlocks(Renewal):
+    """Renewals of Fast-dLLM: everything when a block begins, and less in its later steps.
 
     Arguments:
         length: Length of the blocks, the schedule's own.
@@ -77,6 +76,12 @@ class Prefix(Renewal):
 
     def __post_init__(self):
         check.integer("length", self.length, least=1, most=check.EXACT)
+
+
+@final
+@dataclass(frozen=True)
+class Prefix(InBlocks):
+    """Keeps what stands before the current block, from the block's first step on."""
 
     def fresh(self, now: Now) -> Tensor:
         return (now.step == 0) | (now.block.cumsum(dim=1) > 0)
@@ -84,21 +89,8 @@ class Prefix(Renewal):
 
 @final
 @dataclass(frozen=True)
-class Dual(Renewal):
-    """Keeps all that stands outside the current block, before and after it, from the block's first step on.
-
-    Arguments:
-        length: Length of the blocks, the schedule's own.
-
-    References:
-        Wu et al., Fast-dLLM: training-free acceleration of diffusion LLM by enabling KV cache and parallel decoding,
-        2025.
-    """
-
-    length: int  # pyright: ignore[reportIncompatibleVariableOverride] - fixed, as the class is frozen
-
-    def __post_init__(self):
-        check.integer("length", self.length, least=1, most=check.EXACT)
+class Dual(InBlocks):
+    """Keeps all that stands outside the current block, before and after it, from the block's first step on."""
 
     def fresh(self, now: Now) -> Tensor:
         return (now.step == 0) | now.block

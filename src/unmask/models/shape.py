@@ -70,6 +70,18 @@ class Shape(ABC):
         return self.layers * layer + self.readers * reader
 
 
+class TransformerShape(Shape):
+    """Shape of the small transformer, whose weights are the same whoever sees whom."""
+
+    @property
+    def parameters(self) -> int:
+        return self._stack() + self.width * (2 * self.vocab + 1 + 2 * self.width + 2)
+
+    @property
+    def tensors(self) -> int:
+        return 6 * self.depth + 5
+
+
 class OfNetwork(MaskPredictor):
     """A predictor of a network of ours: token ids `0 … vocab−1`, then the mask, then padding."""
 

@@ -16,7 +16,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
 from unmask.models._attention import Digest, Rows, angles, attend, rotate
 from unmask.models._layers import Layer, Reader, start_small
-from unmask.models.shape import Network, OfNetwork, Shape
+from unmask.models.shape import Network, OfNetwork, Shape, TransformerShape
 from unmask.predict.base import Prediction
 
 _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their activations stay in its cache
@@ -24,7 +24,7 @@ _TOKENS = 1024  # tokens that a CPU takes through the layers at once: their acti
 
 @final
 @dataclass(frozen=True)
-class Config(Shape):
+class Config(TransformerShape):
     """Shape of a transformer that looks both ways.
 
     Arguments as for `unmask.models.shape.Shape`.
@@ -33,14 +33,6 @@ class Config(Shape):
         >>> Config(vocab=27, length=256).parameters
         6146304
     """
-
-    @property
-    def parameters(self) -> int:
-        return self._stack() + self.width * (2 * self.vocab + 1 + 2 * self.width + 2)
-
-    @property
-    def tensors(self) -> int:
-        return 6 * self.depth + 5
 
     def network(self) -> "Transformer":
         return Transformer(self)
