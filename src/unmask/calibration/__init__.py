@@ -10,6 +10,12 @@
     numbers        numbers within a file
     calibration    the losses of several orders in a file, and the schedules they imply
     advice         how many steps to take, in which order, with which sizes
+    dependence     how much positions tell of each other, given what is revealed
+    revealing      measuring that; this and the last need torch
+    subsets        the same after every set of positions, where there are few; needs torch too
+    learning       an order that keeps dependent positions out of the same step
+    refinement     an order made better by measuring it
+    confirmation   the same, and compared with the standard orders on texts that were held out
 
 Names load when they are first used: reading a calibration and advising need no torch.
 """

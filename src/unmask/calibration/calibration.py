@@ -241,7 +241,7 @@ class Calibration:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
-            raise check.InputError("path", "name a calibration in JSON") from None
+            raise check.InputError("path", "be a calibration in valid JSON") from None
         return cls.from_json(data)
 
 
@@ -257,6 +257,4 @@ def _refuse(error: check.InputError, where: str = "") -> NoReturn:
 
 
 def _refuse_version() -> NoReturn:
-    raise check.InputError(
-        "", "A calibration must be one that was written by this version of unmask, which this is not"
-    )
+    raise check.InputError("", "The calibration was not written by this version of unmask")

@@ -112,7 +112,7 @@ def check_measurable(predictor: MaskPredictor) -> None:
         raise check.InputError(
             "predictor",
             "predict from visible tokens alone",
-            detail="and this one remembers the steps in which they came, so that an order has no losses of its own",
+            detail="but this one remembers the steps in which they came, so that an order has no losses of its own",
             remedy="Measure planned schedules with `measure_rules`, one pass each.",
         )
 

@@ -54,6 +54,10 @@ class Mixed(Losses):
     tokens: NDArray[np.int64]
     cells: NDArray[np.float32] = field(repr=False)
 
+    def __post_init__(self):
+        if check.array("tokens", self.tokens).dtype.kind not in "iu":
+            raise check.InputError("tokens", "hold whole numbers")
+
     @property
     def texts(self) -> int:
         """How many texts."""

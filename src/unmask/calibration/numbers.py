@@ -17,13 +17,14 @@ def text_of(values: NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype="<f4").tobytes()).decode()
 
 
-def numbers_of(name: str, text: object, count: int) -> NDArray[np.float32]:
-    """As many numbers as there must be, all of them finite and none negative.
+def numbers_of(name: str, text: object, count: int, *, signed: bool = False) -> NDArray[np.float32]:
+    """As many numbers as there must be, all of them finite and, unless they are signed, none negative.
 
     Arguments:
         name: What they are called in the file.
         text: What `text_of` gave.
         count: How many there must be.
+        signed: Whether they may be negative.
 
     Raises:
         InputError: if the text is something else.
@@ -39,6 +40,7 @@ def numbers_of(name: str, text: object, count: int) -> NDArray[np.float32]:
     if len(raw) != 4 * count:
         raise check.InputError(name, f"have {4 * count} bytes", found=f"{len(raw)}")
     values = np.frombuffer(raw, dtype="<f4").astype(np.float32)
-    if not np.all((values >= 0) & (values <= LARGEST)):
-        raise check.InputError(name, "hold finite numbers, none of them negative")
+    least = -LARGEST if signed else 0.0
+    if not np.all((values >= least) & (values <= LARGEST)):
+        raise check.InputError(name, "hold finite numbers" + ("" if signed else ", none of them negative"))
     return values

@@ -2,7 +2,9 @@
 
     exact          the expected KL of sizes on a loss curve, and the fewest steps for a target
     enumeration    the law of what a sampler writes, and the training objective, for what is small enough
+    sets           the best order there is, where every set of revealed positions can be known
     likelihood     the exact likelihood of texts under any schedule, by replay; needs torch
+    gradients      the same with gradients, for fine-tuning, distillation and policy gradients; needs torch
     comparison     several schedules on the same texts, with the errors of their differences; needs torch
     given          texts and randomness, checked; needs torch
     levels         the one-by-one likelihood of texts in random order, from few evaluations; needs torch

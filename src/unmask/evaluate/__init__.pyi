@@ -1,3 +1,5 @@
+from .chains import RevisedLaw as RevisedLaw
+from .chains import revised_law as revised_law
 from .comparison import Comparison as Comparison
 from .comparison import Cost as Cost
 from .comparison import compare as compare
@@ -18,8 +20,11 @@ from .exact import fewest_steps as fewest_steps
 from .exact import fewest_steps_guaranteed as fewest_steps_guaranteed
 from .exact import sampled_kl as sampled_kl
 from .exact import tradeoff as tradeoff
+from .gradients import log_likelihood as log_likelihood
 from .levels import random_order as random_order
 from .likelihood import Replayed as Replayed
 from .likelihood import replay as replay
 from .likelihood import replayed_kl as replayed_kl
 from .likelihood import replays as replays
+from .sets import SetDependence as SetDependence
+from .sets import SetLosses as SetLosses

@@ -22,8 +22,8 @@ from unmask.evaluate.given import texts_of
 from unmask.predict import MaskPredictor, Watched, predicting
 from unmask.predict.prefixes import Prefixes
 from unmask.sample import Seeds, seeds_of
+from unmask.sample.agenda import agenda_of, sets_in
 from unmask.sample.draw import Categorical, Draw
-from unmask.sample.plan import agenda_of, sets_in
 from unmask.sample.seeds import sources_of
 from unmask.sample.verified import Verified, places_of
 from unmask.schedule import Schedule

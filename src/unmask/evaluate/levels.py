@@ -61,7 +61,7 @@ def random_order(
         raise check.InputError(
             "predictor",
             "predict from visible tokens alone",
-            detail="and this one remembers the steps in which they came",
+            detail="but this one remembers the steps in which they came",
             remedy="Score one by one in random order with `replay`, which takes one pass.",
         )
     seed = seed_of(rng)

@@ -34,10 +34,10 @@ from unmask.distribution.base import Distribution
 from unmask.engine import LOCAL, Engine, Job, Progress, Report, unseen
 from unmask.evaluate.exact import Estimate
 from unmask.evaluate.given import Randomness, generator_of, texts_of
-from unmask.predict import ExactPredictor, MaskPredictor, Remembering, Watched, predicting
+from unmask.predict import ExactPredictor, MaskPredictor, Watched, predicting
 from unmask.sample import Counts, Sampler, Seeds, Stop, seeds_of
+from unmask.sample.agenda import planned_steps
 from unmask.sample.draw import Replay, impossible
-from unmask.sample.plan import planned_steps
 from unmask.sample.trace import answered
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences, own_lengths, put_back, trimmed
@@ -110,11 +110,8 @@ class Replayed:
 
 
 def at_once(predictor: MaskPredictor, schedule: Schedule) -> bool:
-    """Whether texts are scored in one pass: the predictor remembers, and the schedule does not look at predictions.
-
-    A predictor that alters another one is run step by step.
-    """
-    return isinstance(predictor, Remembering) and schedule.blind
+    """Whether texts are scored in one pass: the predictor can, and the schedule does not look at predictions."""
+    return predictor.in_one_pass and schedule.blind
 
 
 def replay(
@@ -222,7 +219,7 @@ class _Scored:
     ) -> tuple[Tensor, Tensor]:
         schedule, tokens, masked, lengths, seeds = shard
         tokens, masked = trimmed(tokens, masked, lengths, self.predictor.pad)
-        if isinstance(self.predictor, Remembering) and at_once(self.predictor, schedule):
+        if at_once(self.predictor, schedule):
             own = own_lengths(tokens.masked_fill(masked, self.predictor.mask), self.predictor.pad)
             step = planned_steps(schedule, masked.cpu().numpy(), seeds, own)
             found = _OnePass(self.predictor, self.end)(tokens, masked, torch.as_tensor(step).to(tokens.device))
@@ -239,7 +236,7 @@ class _Scored:
 class _OnePass:
     """Scores texts whose steps are known; `tokens` and `masked` and `step` of shape `(batch, length)`."""
 
-    predictor: Remembering
+    predictor: MaskPredictor
     end: int | None
 
     @predicting

@@ -80,14 +80,14 @@ def load(
     path = Path(name)
     try:
         if path.is_dir() and not (path / FILE).is_file():
-            unfinished = "It is that of a run that is not finished: give its train command again."
+            unfinished = "Its run is not finished: run its train command again."
             raise check.InputError(
-                "model", f"hold a {FILE}", detail=f"which the folder '{path}' does not",
+                "model", f"hold a {FILE}", detail=f"but the folder '{path}' has none",
                 remedy=unfinished if (path / CHECKPOINT).is_file() else "",
             )  # fmt: skip
         if not path.exists():
-            known = " or ".join(f"'{each}'" for each in MODELS)
-            raise check.InputError("model", f"be {known} or name a model file", detail=f"and '{path}' does not exist")
+            known = ", ".join(MODELS)
+            raise check.InputError("model", f"be {known} or a model file", detail=f"but '{path}' does not exist")
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise unreadable(path, "model", error) from None
     return _read(str(name), path / FILE if path.is_dir() else path, device)
@@ -124,7 +124,7 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
     """
     alphabet = about.get("alphabet")
     if not isinstance(alphabet, str):
-        raise check.InputError("model", "be saved with its alphabet", detail="which this one is not")
+        raise check.InputError("model", "be saved with its alphabet", detail="but this one is not")
     try:
         if "tokenizer" in about:
             codec: Codec = Tokenizer.of(str(about["tokenizer"]))

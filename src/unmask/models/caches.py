@@ -322,6 +322,6 @@ def _advanced(
 
 def _unverified() -> check.InputError:
     return check.InputError(
-        "predictor", "be exact to verify drafts", detail="and this one has an approximate cache",
+        "predictor", "be exact to verify drafts", detail="but this one has an approximate cache",
         remedy="Use the predictor within.",
     )  # fmt: skip

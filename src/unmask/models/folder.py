@@ -79,7 +79,7 @@ def _stored(name: str, find: Callable[[str], str | None]) -> set[str]:
                 with safetensors.safe_open(path, framework="pt") as held:
                     return set(held.keys())
             return set(torch.load(path, map_location="meta", weights_only=True))
-    raise check.InputError("model", "have its weights in files that are known", detail=f"and '{name}' has none")
+    raise check.InputError("model", "have its weights in files that are known", detail=f"but '{name}' has none")
 
 
 def pickled(name: str) -> check.InputError:
@@ -87,7 +87,7 @@ def pickled(name: str) -> check.InputError:
     return check.InputError(
         "",
         f"The model '{name}' has no weights in safetensors",
-        remedy="Pickle files can run anything; if it has those and you trust them, allow it by {allow_pickle}.",
+        remedy="Pickled weights can run any code. If the model has some and you trust them, add {allow_pickle}.",
     )
 
 
@@ -102,7 +102,7 @@ def _index(index: Path) -> dict[str, object]:
     try:
         return dict(json.loads(text)["weight_map"].items())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-        raise check.InputError("model", "have an index of its weights", detail=f"which '{index}' is not") from None
+        raise check.InputError("model", "have an index of its weights", detail=f"but '{index}' is not") from None
 
 
 def _check_name(folder: Path, source: str, name: object) -> None:

@@ -38,8 +38,8 @@ _CONTEXT = 512  # where neither model nor tokenizer know a longest sequence
 
 
 def _foreign(name: str) -> check.InputError:
-    remedy = "If you have read it and trust it, allow it by {trust_remote_code}."
-    return check.InputError("", f"The model {check.shown(name)} brings Python code of its own", remedy=remedy)
+    remedy = "If you have read it and trust it, add {trust_remote_code}."
+    return check.InputError("", f"The model {check.shown(name)} comes with its own Python code", remedy=remedy)
 
 
 @final
@@ -115,7 +115,7 @@ def load(
     transformers = _library()
     # A name on the hub is an owner and a word: anything else can only be a folder.
     if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
-        raise check.InputError("model", "name a folder that exists", detail=f"which '{name}' does not")
+        raise check.InputError("model", "name a folder that exists", detail=f"but '{name}' does not")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
@@ -146,7 +146,7 @@ def load(
 def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model:
     mask = _mask(family, network, tokenizer)
     if mask is None:
-        raise check.InputError("model", "have a mask token", detail=f"and neither '{name}' nor its tokenizer names one")
+        raise check.InputError("model", "have a mask token", detail=f"but neither '{name}' nor its tokenizer names one")
     word = tokenizer.convert_ids_to_tokens(mask)
     probe = [] if word is None else list(tokenizer(word)["input_ids"])
     if word is None and family.blocks is not None:
@@ -159,7 +159,7 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
         detail = f"unlike '{name}', whose blocks are counted from the beginning of a text"
         remedy = "Save its tokenizer without the tokens that it adds."
         raise check.InputError(
-            "model", "have a tokenizer that puts nothing around a text", detail=detail, remedy=remedy
+            "model", "have a tokenizer that adds nothing around a text", detail=detail, remedy=remedy
         )
     # Where padding is written as the end of a text, or is a token like others, it cannot be told from it.
     pad = tokenizer.pad_token_id
@@ -230,9 +230,9 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
     except Exception as error:  # the library raises whatever its parts do
         raise _unreadable(name, error) from None
     if not found:
-        raise check.InputError("model", "have a configuration", detail=f"and '{name}' has no config.json")
+        raise check.InputError("model", "have a configuration", detail=f"but '{name}' has no config.json")
     if not isinstance(found, dict):
-        raise check.InputError("model", "have a configuration", detail=f"and config.json of '{name}' is no JSON object")
+        raise check.InputError("model", "have a configuration", detail=f"but config.json of '{name}' is no JSON object")
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -251,7 +251,7 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
         raise check.InputError("model", "come with its tokenizer", detail=detail) from error
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):
-        raise check.InputError("model", "come with its tokenizer", detail=f"and '{name}' has no vocabulary")
+        raise check.InputError("model", "come with its tokenizer", detail=f"but '{name}' has no vocabulary")
     return found
 
 
@@ -280,12 +280,12 @@ def _network(
             raise pickled(name) from None
         if "Unrecognized configuration class" in str(error):
             raise check.InputError(
-                "model", "be a masked language model, LLaDA or Dream", detail=f"and '{name}' is none of them"
+                "model", "be a masked language model, LLaDA or Dream", detail=f"but '{name}' is none of them"
             ) from None
         raise _unreadable(name, error) from error
     if missing:
         raise check.InputError(
-            "model", "have all its weights", detail=f"and '{name}' lacks {len(missing)} of them, such as '{missing[0]}'"
+            "model", "have all its weights", detail=f"but '{name}' lacks {len(missing)} of them, such as '{missing[0]}'"
         )
     return network
 
@@ -330,7 +330,7 @@ def _outlived(transformers: Any, name: str, config: dict[str, Any], why: str) ->
     written, here = _written(config), transformers.__version__
     return check.InputError(
         "",
-        f"The model '{name}' brings code that was written for transformers {written} and fails under {here}: {why}",
+        f"The model '{name}' comes with code that was written for transformers {written} and fails under {here}: {why}",
         remedy=f"Run: pip install 'transformers<{int(written.split('.')[0]) + 1}'",
     )
 
@@ -355,8 +355,8 @@ def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network
         if key not in made or not torch.equal(made[key].to(value.dtype), value):
             raise check.InputError(
                 "",
-                f"The model '{name}' brings code that transformers {transformers.__version__} does not load rightly: "
-                f"'{key}', which it computes when it is made, is not kept",
+                f"The model '{name}' comes with code that transformers {transformers.__version__} does not load "
+                f"correctly: '{key}', which it computes when it is made, is not kept",
                 remedy="Run: pip install 'transformers<5'",
             )
 

@@ -110,7 +110,7 @@ def load(name: str, *, device: str | torch.device = "cpu") -> Model:
             raise check.InputError(
                 "model",
                 "name a function that returns an unmask.models.Model or unmask.models.Bare",
-                detail=f"and {check.shown(function)} returns {check.shown(made)}",
+                detail=f"but {check.shown(function)} returns {check.shown(made)}",
             )
         with check.blamed("model", "be a model that can be used", PREFIX + name):
             return _placed(made, PREFIX + name, place)
@@ -194,11 +194,11 @@ def _made(module: ModuleType, where: str, function: str, device: torch.device) -
     if not hasattr(module, function):
         known = [name for name, value in vars(module).items() if inspect.isroutine(value) and name[0] != "_"]
         hint = f"It has {', '.join(sorted(known)[:8])}." if known else ""
-        detail = f"and {check.shown(where)} has no {check.shown(function)}"
-        raise check.InputError("model", "name a function that is there", detail=detail, remedy=hint)
+        detail = f"but {check.shown(where)} has no {check.shown(function)}"
+        raise check.InputError("model", "name a function in the file", detail=detail, remedy=hint)
     maker: Any = getattr(module, function)
     if not callable(maker):
-        detail = f"which {check.shown(function)} of {check.shown(where)} is not"
+        detail = f"but {check.shown(function)} of {check.shown(where)} is not one"
         raise check.InputError("model", "name a function", detail=detail)
     told = {"device": device} if _takes_device(maker, function) else {}
     with _said("model", "name a function that makes a model", subject=check.shown(function)):
@@ -217,8 +217,8 @@ def _takes_device(maker: Callable[..., object], function: str) -> bool:
     if wants := [name for name in missing if name != "device" or not takes]:
         raise check.InputError(
             "model",
-            "name a function that takes no arguments, or device alone",
-            detail=f"and {check.shown(function)} wants {', '.join(wants)}",
+            "name a function that takes no arguments, or only device",
+            detail=f"but {check.shown(function)} needs {', '.join(wants)}",
         )
     return takes
 
@@ -230,7 +230,7 @@ def _of_file(path: Path) -> ModuleType:
     name = "unmask_py_" + "".join(letter if letter.isalnum() else "_" for letter in path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise check.InputError("model", "name a file of Python", detail=f"which '{path}' is not")
+        raise check.InputError("model", "name a file of Python", detail=f"but '{path}' is not")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module  # where dataclasses and pickles look for it

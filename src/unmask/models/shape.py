@@ -42,7 +42,9 @@ class Shape(ABC):
             least = self.fewest_readers if name == "readers" else 1
             check.integer(name, value, least=least, most=DEEPEST if name in ("layers", "readers") else None)
         if self.width % (2 * self.heads):
-            raise check.InputError("width", f"be a multiple of 2 x {self.heads} heads", found=f"{self.width}")
+            raise check.InputError(
+                "width", f"be a multiple of {2 * self.heads}, twice the number of heads", found=f"{self.width}"
+            )
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
     mask = model.predictor.mask
     if chat:
         if prompt is None:
-            raise check.InputError("prompt", "be given", remedy="With {chat} it is the message.")
+            raise check.InputError("prompt", "be given", remedy="With {chat}, it is your message.")
         tokens = model.codec.chat(prompt)
         answer, room = length or _ANSWER, model.length - len(tokens)
         if answer > room:
@@ -36,13 +36,13 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
     if len(tokens) > model.length:
         raise check.InputError("prompt", f"have at most {model.length} tokens", found=f"{len(tokens)}")
     if prompt is not None and length is not None and len(tokens) > length:
-        raise check.InputError("length", f"be at least that of the prompt, {len(tokens)}", found=f"{length}")
+        raise check.InputError("length", f"be at least {len(tokens)}, the length of the prompt", found=f"{length}")
     wanted = length or (model.cut().length if prompt is None else len(tokens))
     tokens += [mask] * (wanted - len(tokens))
     if mask not in tokens:
         raise check.InputError(
             "prompt",
-            "have something to fill, written as '_' or as the model's own mask token",
-            remedy="Or give a {length} beyond it.",
+            "have something to fill: write '_' or the model's own mask token for each gap",
+            remedy="Or give a larger {length} to continue the prompt.",
         )
     return torch.tensor([tokens], device=model.device), 0

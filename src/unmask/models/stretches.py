@@ -185,7 +185,7 @@ def block_of(network: Any, name: str) -> int:
     if found is None:
         remedy = 'Write it into its config.json, such as "block_size": 32.'
         raise check.InputError(
-            "model", "say how many positions its blocks have", detail=f"which '{name}' does not", remedy=remedy
+            "model", "say how many positions its blocks have", detail=f"but '{name}' does not", remedy=remedy
         )
     return found
 
@@ -211,7 +211,7 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
     found = Blockwise(whole, logits.shape[-1], mask, length=length)
     if whole.several and not _causal(whole, tokens, logits):
         raise check.InputError(
-            "model", "be block-causal", detail=f"and '{name}' says other things of blocks at once than one by one"
+            "model", "be block-causal", detail=f"but '{name}' says other things of blocks at once than one by one"
         )
     parts = split(network)
     if parts is not None and not isinstance(whole, Windowed):

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._atomic import replacing
+from unmask._errors import note
 from unmask._files import check_file, read_text
 
 _TOKENIZER = 256 << 20  # bytes of a tokenizer file; 250,000 tokens take 20 MB
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _NAMED = 40  # characters of an alphabet that a sentence can name
+_SMALLER = "Capital letters are read as small ones, since the model's alphabet has no capitals."
 
 
 def printable(text: str) -> str:
@@ -82,7 +84,7 @@ class Codec(ABC):
         Raises:
             InputError: if this one does not.
         """
-        raise check.InputError("model", "have a chat template to be talked to", detail="which this one has not")
+        raise check.InputError("model", "have a chat template", detail="but this one has none")
 
     def piece(self, token: int) -> str:
         """The text of one token among others."""
@@ -93,6 +95,8 @@ class Codec(ABC):
 @dataclass(frozen=True)
 class Alphabet(Codec):
     """One token per character, numbered in the order given.
+
+    A capital that is not in the alphabet is read as its small letter if that is, with a warning.
 
     Example:
         >>> Alphabet("abc").encode("cab").tolist()
@@ -118,20 +122,29 @@ class Alphabet(Codec):
     def _numbers(self, name: str, text: str, more: dict[str, int]) -> NDArray[np.int64]:
         table = {character: number for number, character in enumerate(self.characters)} | more
         try:
-            return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
+            return _looked_up(table, text)
+        except KeyError:
+            smaller = {each: each.lower() for each in set(text) - set(table) if each.lower() in table}
+            table |= {capital: table[small] for capital, small in smaller.items()}
+        try:
+            found = _looked_up(table, text)
         except KeyError as error:
             where = text.index(error.args[0])
-            lower = "Write it in lower case." if error.args[0].lower() in table else ""
             named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
             raise check.InputError(
                 name,
                 f"use the {self.vocab} characters of the alphabet{named}",
                 detail=f"but has {error.args[0]!r} at character {where + 1}",
-                remedy=lower,
             ) from None
+        note(_SMALLER)
+        return found
 
     def decode(self, tokens: Sequence[int]) -> str:
         return "".join(self.characters[token] for token in tokens)
+
+
+def _looked_up(table: dict[str, int], text: str) -> NDArray[np.int64]:
+    return np.fromiter((table[character] for character in text), dtype=np.int64, count=len(text))
 
 
 @final
@@ -162,7 +175,7 @@ class Tokenizer(Codec):
         try:
             return cls.of(text)
         except check.InputError:
-            raise check.InputError("path", "name a tokenizer file", detail=f"which {path} is not") from None
+            raise check.InputError("path", "name a tokenizer file", detail=f"but {path} is not") from None
 
     @classmethod
     def of(cls, text: str) -> "Tokenizer":
@@ -234,10 +247,10 @@ class Store:
         try:
             loaded: Any = np.load(path, mmap_mode="r")
         except (ValueError, OSError, EOFError, SyntaxError):  # whatever a header can be
-            raise check.InputError("path", "name a store of tokens", detail=f"which {path} is not") from None
+            raise check.InputError("path", "name a store of tokens", detail=f"but {path} is not") from None
         if loaded.ndim != 1 or loaded.dtype.kind != "u":
             found = f"{loaded.dtype} of shape {loaded.shape}"
-            raise check.InputError("path", "name a store of tokens", detail=f"and {path} holds {found}")
+            raise check.InputError("path", "name a store of tokens", detail=f"but {path} holds {found}")
         return cls(loaded)
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from unmask import _check as check
 
 Positions = NDArray[np.int64]
+_LONGEST_SIDE = 2**12  # of a grid: its square has as many cells as the longest sequence has tokens
 
 
 class Order(ABC):  # noqa: B024 - what is abstract differs between its two kinds
@@ -40,7 +41,11 @@ class BlindOrder(Order):
 
 
 class Predictions(Protocol):
-    """What an order may read of predictions, one number for each position, as in `unmask.predict.Prediction`."""
+    """What an order may read of predictions, one number for each position, as in `unmask.predict.Prediction`.
+
+    Beside what is predicted that is the most likely token, the place of the position, which is its distance from the
+    first one that its block has to fill, and the progress of that block, from 0 to 1.
+    """
 
     @property
     def confidence(self) -> Any: ...
@@ -48,6 +53,12 @@ class Predictions(Protocol):
     def margin(self) -> Any: ...
     @property
     def entropy(self) -> Any: ...
+    @property
+    def best(self) -> Any: ...
+    @property
+    def places(self) -> Any: ...
+    @property
+    def progress(self) -> Any: ...
 
 
 class ReactiveOrder(Order):
@@ -66,3 +77,43 @@ def ascending(positions: object) -> Positions:
     if (given[1:] <= given[:-1]).any():
         raise check.InputError("positions", "be in ascending order, each once")
     return given
+
+
+def arguments(positions: object, length: object, steps: object, rng: object) -> tuple[Positions, np.random.Generator]:
+    """The positions and the source of randomness of an order, if positions, length and steps fit together."""
+    length = check.integer("length", length, least=1, most=check.LONGEST)
+    if steps is not None:
+        check.integer("steps", steps, least=1)
+    given = ascending(positions)
+    if given.size == 0 or given[0] < 0 or given[-1] >= length:
+        raise check.InputError("positions", f"hold positions from 0 to {length - 1}, at least one")
+    return given, check.generator("rng", rng)
+
+
+def first_met(walk: Positions) -> Positions:
+    """The distinct values of a walk in the order of their first appearance; read-only, as it is kept."""
+    _, first = np.unique(walk, return_index=True)
+    result = walk[np.sort(first)]
+    result.setflags(write=False)
+    return result
+
+
+def among(positions: Positions, walk: Positions, length: int) -> Positions:
+    """The entries of a walk through a sequence of `length` tokens that are among the positions."""
+    if positions.size == walk.size:
+        return walk
+    wanted = np.zeros(length, dtype=bool)
+    wanted[positions] = True
+    return walk[wanted[walk]]
+
+
+def check_sides(height: object, width: object) -> None:
+    """Refuse what are no rows and columns of a grid."""
+    check.integer("height", height, least=1, most=_LONGEST_SIDE)
+    check.integer("width", width, least=1, most=_LONGEST_SIDE)
+
+
+def check_cells(length: int, height: int, width: int) -> None:
+    """Refuse a sequence that has another number of positions than a grid has cells."""
+    if length != height * width:
+        raise check.InputError("length", f"be {height} x {width} = {height * width}", found=f"{length}")

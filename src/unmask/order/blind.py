@@ -9,9 +9,7 @@ from typing import final
 import numpy as np
 
 from unmask import _check as check
-from unmask.order.base import BlindOrder, Positions, ascending
-
-_LONGEST_SIDE = 2**12  # of a grid: its square has as many cells as the longest sequence has tokens
+from unmask.order.base import BlindOrder, Positions, among, arguments, first_met
 
 
 @final
@@ -20,7 +18,7 @@ class Random(BlindOrder):
     """Every order of the positions equally likely."""
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, source = _arguments(positions, length, steps, rng)
+        positions, source = arguments(positions, length, steps, rng)
         return source.permutation(positions)
 
 
@@ -34,7 +32,7 @@ class LeftToRight(BlindOrder):
         return True
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, _ = _arguments(positions, length, steps, rng)
+        positions, _ = arguments(positions, length, steps, rng)
         return positions
 
 
@@ -56,39 +54,9 @@ class Spread(BlindOrder):
     """
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, source = _arguments(positions, length, steps, rng)
+        positions, source = arguments(positions, length, steps, rng)
         first, span = int(positions[0]), int(positions[-1] - positions[0]) + 1
-        return _among(positions, first + (bit_reversal(span) + source.integers(span)) % span, length)
-
-
-@final
-@dataclass(frozen=True)
-class SpreadGrid(BlindOrder):
-    """`Spread` in two dimensions, for images of `height × width` tokens row by row, shifted at random both ways.
-
-    Positions are taken in the order of the recursive (Bayer) pattern that fills a square by quarters.
-
-    References:
-        Besnier et al., Halton scheduler for masked generative image transformer, 2025 (arXiv 2503.17076).
-    """
-
-    height: int
-    width: int
-
-    def __post_init__(self):
-        check.integer("height", self.height, least=1, most=_LONGEST_SIDE)
-        check.integer("width", self.width, least=1, most=_LONGEST_SIDE)
-
-    def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, source = _arguments(positions, length, steps, rng)
-        if length != self.height * self.width:
-            raise check.InputError(
-                "length", f"be {self.height} x {self.width} = {self.height * self.width}", found=f"{length}"
-            )
-        row, column = np.divmod(_quarters(self.height, self.width), self.width)
-        row = (row + source.integers(self.height)) % self.height
-        column = (column + source.integers(self.width)) % self.width
-        return _among(positions, row * self.width + column, length)
+        return among(positions, first + (bit_reversal(span) + source.integers(span)) % span, length)
 
 
 @final
@@ -139,7 +107,7 @@ class Comb(BlindOrder):
         return math.isqrt(count - 1) + 1 if steps is None else min(steps, count)
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, source = _arguments(positions, length, steps, rng)
+        positions, source = arguments(positions, length, steps, rng)
         count = positions.size
         teeth = self.teeth(count, steps)
         shift = _shift(count, teeth, source) if self.shift is None or count % teeth else self.shift
@@ -172,7 +140,7 @@ class Periodic(BlindOrder):
         object.__setattr__(self, "residues", values)
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, source = _arguments(positions, length, steps, rng)
+        positions, source = arguments(positions, length, steps, rng)
         turn = np.argsort(self.residues)
         shift = _shift(positions.size, len(self.residues), source)
         residue = (np.arange(positions.size) - shift) % len(self.residues)
@@ -202,7 +170,7 @@ class Dilated(BlindOrder):
         return True
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
-        positions, _ = _arguments(positions, length, steps, rng)
+        positions, _ = arguments(positions, length, steps, rng)
         return positions[np.argsort(_dilated_rounds(positions.size), kind="stable")]
 
     @staticmethod
@@ -224,41 +192,7 @@ def _bit_reversal(length: int) -> Positions:
     for _ in range(bits):
         reverse = 2 * reverse + (code & 1)
         code >>= 1
-    return _first_met(reverse * length >> bits)
-
-
-@lru_cache(maxsize=32)
-def _quarters(height: int, width: int) -> Positions:
-    """The cells of a grid in the order of the recursive pattern that fills a square by quarters; read-only."""
-    side = 1 << max(height - 1, width - 1, 1).bit_length()
-    low = np.arange(side * side)
-    row, column = np.zeros_like(low), np.zeros_like(low)
-    for _ in range(side.bit_length() - 1):
-        # Two bits of the code pick a quarter; diagonal quarters come first, as in a Bayer matrix.
-        quarter = low & 3
-        row = 2 * row + np.array([0, 1, 0, 1])[quarter]
-        column = 2 * column + np.array([0, 1, 1, 0])[quarter]
-        low = low >> 2
-    return _first_met(row * height // side * width + column * width // side)
-
-
-def _arguments(positions: object, length: object, steps: object, rng: object) -> tuple[Positions, np.random.Generator]:
-    """The positions and the source of randomness of an order, if positions, length and steps fit together."""
-    length = check.integer("length", length, least=1, most=check.LONGEST)
-    if steps is not None:
-        check.integer("steps", steps, least=1)
-    given = ascending(positions)
-    if given.size == 0 or given[0] < 0 or given[-1] >= length:
-        raise check.InputError("positions", f"hold positions from 0 to {length - 1}, at least one")
-    return given, check.generator("rng", rng)
-
-
-def _first_met(walk: Positions) -> Positions:
-    """The distinct values of a walk in the order of their first appearance; read-only, as it is kept."""
-    _, first = np.unique(walk, return_index=True)
-    result = walk[np.sort(first)]
-    result.setflags(write=False)
-    return result
+    return first_met(reverse * length >> bits)
 
 
 def _places(count: int) -> Positions:
@@ -275,15 +209,6 @@ def _shift(count: int, period: int, rng: np.random.Generator) -> int:
     """A random shift of the residues that keeps the classes with one more of the `count` tokens first."""
     # Unless the period divides the count, that is none: else an even step would take part of two teeth, neighbours.
     return 0 if count % period else int(rng.integers(period))
-
-
-def _among(positions: Positions, walk: Positions, length: int) -> Positions:
-    """The entries of a walk through a sequence of `length` tokens that are among the positions."""
-    if positions.size == walk.size:
-        return walk
-    wanted = np.zeros(length, dtype=bool)
-    wanted[positions] = True
-    return walk[wanted[walk]]
 
 
 def _dilated_rounds(count: int) -> Positions:

@@ -7,6 +7,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask.order.base import BlindOrder, Order, Positions, Predictions, ReactiveOrder, ascending
+from unmask.order.spacing import Spaced
 
 
 @final
@@ -56,7 +57,7 @@ class Blocks(Order):
         [[3], [4, 5, 6, 7], [8]]
     """
 
-    order: BlindOrder | ReactiveOrder
+    order: BlindOrder | ReactiveOrder | Spaced
     length: int
     start: int | None = None
 
@@ -64,7 +65,7 @@ class Blocks(Order):
         check.integer("length", self.length, least=1, most=check.EXACT)
         if self.start is not None:
             check.integer("start", self.start, least=0, most=check.LONGEST)
-        check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order other than Blocks")
+        check.instance("order", self.order, BlindOrder | ReactiveOrder | Spaced, "be an order other than Blocks")
 
     def blocks(self, positions: Positions) -> list[Positions]:
         positions = ascending(positions)

@@ -12,13 +12,15 @@ dtype, and never as a float64 array over the whole vocabulary.
     Remembering        one that keeps what it made of known tokens (`unmask.predict.memory`)
     Blockwise          a network that attends to earlier blocks alone: finished ones are kept (`unmask.predict.blocks`)
 
-Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn),
+Wrappers are predictors too: `Guided` (classifier-free guidance), `Suppressed` (tokens that may not be drawn), `Allowed`
+(tokens that may be drawn at a position: slots),
 `Shifted` (models whose output at position `i` predicts `i+1`), `Framed` (fixed tokens around every sequence),
 `Tempered` (a deliberately wrong predictor), `Counted`, `Watched`.
 
 A network in training mode is sampled and measured in evaluation mode, and then put back (`unmask.predict.networks`).
 """
 
+from unmask.predict.allowed import Allowed
 from unmask.predict.base import MaskPredictor, Prediction
 from unmask.predict.blocks import BlockNetwork, Blockwise
 from unmask.predict.memory import Memory, Places, Remembering
@@ -27,6 +29,7 @@ from unmask.predict.sources import ExactPredictor, Headed, Logits
 from unmask.predict.wrappers import Counted, Framed, Guided, Shifted, Suppressed, Tempered, Watched, Wrapper
 
 __all__ = [
+    "Allowed",
     "BlockNetwork",
     "Blockwise",
     "Counted",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _special: Any = torch.special  # torch has no types for it
 _ELEMENTS = 1 << 25  # logits held at once while reducing over the vocabulary: 128 MiB in float32
+_BYTES = 1 << 28  # of logits held at once while a GPU reads them in the model's own dtype
 _TILE = 256  # rows of a matrix product, and of a reduction, that fill a GPU evenly
 
 
@@ -30,6 +31,9 @@ class Prediction:
         head: Maps such rows to logits, shape `(rows, vocab)`.
         vocab: Number of tokens.
     """
+
+    _places: Tensor | Callable[[], Tensor] | None = None
+    _progress: Tensor | Callable[[], Tensor] | None = None
 
     def __init__(self, parts: tuple[Tensor, ...], head: Callable[..., Tensor], vocab: int):
         check.function("head", head)
@@ -51,6 +55,41 @@ class Prediction:
             raise check.InputError("index", f"hold indices from 0 to {len(self) - 1}, or {len(self)} booleans")
         return Prediction(tuple(part[index] for part in self.parts), self.head, self.vocab)
 
+    def at(self, places: Tensor | Callable[[], Tensor], progress: Tensor | Callable[[], Tensor]) -> "Prediction":
+        """The same predictions, with the place of each and how far its block is: what some orders look at too.
+
+        Arguments:
+            places: Integers, shape `(rows,)`; or a function that gives them, which is called once, when they are first
+                read: most orders look at neither, and a step should not compute what nobody reads.
+            progress: Numbers from 0 to 1 of that shape, or a function that gives them.
+        """
+        same = Prediction(self.parts, self.head, self.vocab)
+        same._places = places if callable(places) else self._checked_places(places)
+        same._progress = progress if callable(progress) else self._checked_progress(progress)
+        return same
+
+    @cached_property
+    def places(self) -> Tensor | None:
+        """Where each position is, counted from the first that its block has to fill; `None` where nobody said."""
+        return self._checked_places(self._places()) if callable(self._places) else self._places
+
+    @cached_property
+    def progress(self) -> Tensor | None:
+        """How far the filling of its block is, from 0 to 1; `None` where nobody said."""
+        return self._checked_progress(self._progress()) if callable(self._progress) else self._progress
+
+    def _checked_places(self, places: Tensor) -> Tensor:
+        check.instance("places", places, Tensor, "be a tensor of integers")
+        if places.shape != (len(self),) or not integral(places):
+            raise check.InputError("places", f"hold one place for each of the {len(self)} rows")
+        return places
+
+    def _checked_progress(self, progress: Tensor) -> Tensor:
+        check.instance("progress", progress, Tensor, "be a tensor of numbers")
+        if progress.shape != (len(self),):
+            raise check.InputError("progress", f"hold one number for each of the {len(self)} rows")
+        return progress
+
     def logits(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Logits of rows `start … stop−1`, shape `(rows, vocab)`, in float32 or better."""
         return precise(self._head(start, stop))
@@ -62,8 +101,10 @@ class Prediction:
 
     def chunks(self) -> list[tuple[int, int]]:
         """Row ranges small enough to hold their logits at once."""
-        rows = max(1, _ELEMENTS // self.vocab)
-        rows = rows if rows < _TILE else rows // _TILE * _TILE
+        return self._ranges(_ELEMENTS // self.vocab)
+
+    def _ranges(self, rows: int) -> list[tuple[int, int]]:
+        rows = max(1, rows if rows < _TILE else rows // _TILE * _TILE)
         return [(start, min(start + rows, len(self))) for start in range(0, len(self), rows)]
 
     def log_probabilities(self, start: int = 0, stop: int | None = None) -> Tensor:
@@ -110,10 +151,18 @@ class Prediction:
         return self._reduce(_entropy) if self._fused is None else self._fused[2]
 
     @cached_property
+    def best(self) -> Tensor:
+        """The most likely token of each row, the first of equals, shape `(rows,)`."""
+        return torch.cat([self._head(start, stop).argmax(dim=-1) for start, stop in self.chunks() or [(0, 0)]])
+
+    @cached_property
     def _fused(self) -> Tensor | None:
         """All three from one pass over the vocabulary, where the machine has a kernel for it."""
         parts: list[Tensor] = []
-        for start, stop in self.chunks() if self.parts[0].is_cuda else []:
+        # The head reads its weights once for each range, which takes as long as the product of 256 rows with a large
+        # vocabulary: so ranges are as long as memory allows.
+        rows = _BYTES // (self.vocab * self.parts[0].element_size())
+        for start, stop in self._ranges(rows) if self.parts[0].is_cuda else []:
             logits = self._head(start, stop)
             if not fused.usable(logits):
                 return None
@@ -142,6 +191,7 @@ class MaskPredictor(ABC):
             other position sees: what a sequence is told is what it would be told alone. `None` if there is no such
             token: then all sequences of a call have one length.
         remembers: True if it has a memory (`begin`), and what it says depends on the steps in which tokens came.
+        in_one_pass: True if it tells all steps of a text at once (`stepped`).
     """
 
     vocab: int
@@ -149,6 +199,7 @@ class MaskPredictor(ABC):
     whole: bool = False
     pad: int | None = None
     remembers: bool = False
+    in_one_pass: bool = False
 
     @abstractmethod
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
@@ -171,6 +222,19 @@ class MaskPredictor(ABC):
         See `unmask.predict.memory` for those that do.
         """
         return None
+
+    def stepped(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Prediction:
+        """Predictions of positions given all earlier steps of their sequence, in one pass, if it can (`in_one_pass`).
+
+        Arguments:
+            tokens: Token ids, shape `(batch, length)`, filled up at the end as for a call.
+            step: The step of each, −1 where it is given; of the same shape.
+            rows: Flat indices of the positions wanted.
+
+        Raises:
+            InputError: as it cannot.
+        """
+        raise check.InputError("predictor", "tell all steps of a text in one pass", found=f"a {type(self).__name__}")
 
 
 def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:

@@ -113,6 +113,7 @@ class Remembering(MaskPredictor):
     """A predictor that remembers. Called without a memory, it takes all that is visible for given."""
 
     remembers = True
+    in_one_pass = True
 
     @abstractmethod
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory:

@@ -1,5 +1,7 @@
 """Predictors made of other predictors: guidance, tokens that may not be drawn, shifted and framed sequences, counts.
 
+Tokens that may be drawn at some positions alone are in `unmask.predict.allowed`.
+
 One that alters predictions remembers what its predictor remembers. `Guided`, `Framed` and `Shifted` change what goes
 into it, and take all that is visible for given at every step.
 """
@@ -46,19 +48,51 @@ class Wrapper(MaskPredictor):
         return self.predictor.pad
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a predictor was asked.
+
+    Attributes:
+        tokens: Token ids, shape `(batch, length)`.
+        rows: Flat indices into them of the positions asked for; `None` for all.
+        sequences: How many sequences were evaluated for it.
+        settled: Whether all positions were told of the same tokens, with the mask at all others. Else there are drafts
+            or later steps among them, and each position was told of what comes before it.
+    """
+
+    tokens: Tensor
+    rows: Tensor | None
+    sequences: int
+    settled: bool = True
+
+    @property
+    def index(self) -> Tensor:
+        """The flat indices."""
+        return torch.arange(self.tokens.numel(), device=self.tokens.device) if self.rows is None else self.rows
+
+
 class Altering(Wrapper):
     """A predictor that says what another one says, altered: it remembers what that one remembers."""
 
     @abstractmethod
-    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
-        """What becomes of a prediction for which so many sequences were evaluated."""
+    def _altered(self, prediction: Prediction, question: Question) -> Prediction:
+        """What becomes of the answer to a question."""
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
-        return self._altered(self.predictor(tokens, masked, rows), tokens.shape[0])
+        return self._altered(self.predictor(tokens, masked, rows), Question(tokens, rows, tokens.shape[0]))
 
     @property
     def remembers(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
         return self.predictor.remembers
+
+    @property
+    def in_one_pass(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride] - as above
+        return self.predictor.in_one_pass
+
+    def stepped(self, tokens: Tensor, step: Tensor, rows: Tensor) -> Prediction:
+        prediction = self.predictor.stepped(tokens, step, rows)
+        return self._altered(prediction, Question(tokens, rows, tokens.shape[0], settled=False))
 
     def begin(self, tokens: Tensor, masked: Tensor) -> Memory | None:
         memory = self.predictor.begin(tokens, masked)
@@ -79,7 +113,8 @@ class _Altered(Memory):
 
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:
         prediction, memory = self.memory.read(tokens, places)
-        return self.wrapper._altered(prediction, places.sequences.size), _Altered(self.wrapper, memory)
+        question = Question(tokens, places.rows, places.sequences.size)
+        return self.wrapper._altered(prediction, question), _Altered(self.wrapper, memory)
 
     def revealed(self, places: Places) -> Memory:
         return _Altered(self.wrapper, self.memory.revealed(places))
@@ -88,7 +123,9 @@ class _Altered(Memory):
         first, then, memory = self.memory.scan(tokens, drafted, after)
         sequences = np.union1d(drafted.sequences, after.sequences).size
         # One evaluation has told both.
-        return self.wrapper._altered(first, sequences), self.wrapper._altered(then, 0), _Altered(self.wrapper, memory)
+        one, other = Question(tokens, drafted.rows, sequences, settled=False), Question(tokens, after.rows, 0, False)
+        altered = self.wrapper._altered(first, one), self.wrapper._altered(then, other)
+        return *altered, _Altered(self.wrapper, memory)
 
     def accepted(self, places: Places) -> Memory:
         return _Altered(self.wrapper, self.memory.accepted(places))
@@ -112,7 +149,7 @@ class Suppressed(Altering):
         for token in check.listed("tokens", self.tokens, "be a list of token ids"):
             check.integer("tokens", token, least=0, most=self.vocab - 1)
 
-    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, question: Question) -> Prediction:
         return without(prediction, self.tokens)
 
 
@@ -135,7 +172,7 @@ class Tempered(Altering):
         super().__post_init__()
         check.real("temperature", self.temperature, above=0.0)
 
-    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
+    def _altered(self, prediction: Prediction, question: Question) -> Prediction:
         head = prediction.head
         return Prediction(prediction.parts, lambda *parts: precise(head(*parts)) / self.temperature, prediction.vocab)
 
@@ -287,9 +324,9 @@ class Counted(Altering):
         called(tokens, masked, rows)
         return super().__call__(tokens, masked, rows)
 
-    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
-        self.calls += sequences > 0
-        self.sequences += sequences
+    def _altered(self, prediction: Prediction, question: Question) -> Prediction:
+        self.calls += question.sequences > 0
+        self.sequences += question.sequences
         self.rows += len(prediction)
         return prediction
 
@@ -311,6 +348,6 @@ class Watched(Altering):
         super().__post_init__()
         check.function("report", self.report)
 
-    def _altered(self, prediction: Prediction, sequences: int) -> Prediction:
-        self.report(sequences)
+    def _altered(self, prediction: Prediction, question: Question) -> Prediction:
+        self.report(question.sequences)
         return prediction

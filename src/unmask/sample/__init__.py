@@ -2,7 +2,9 @@
 
     sampler    the loop
     state      what it has at hand between two steps, and what one step did
+    agenda     what can be known of a batch beforehand: its sets and sizes
     plan       which positions come at which step, for a batch
+    reaction   the same where it depends on predictions
     ranking    candidates of a step where that depends on predictions
     start      what a batch starts from
     seeds      where its randomness comes from

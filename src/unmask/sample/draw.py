@@ -223,6 +223,13 @@ def impossible() -> check.InputError:
     return check.InputError("", "The predictor gave logits that are not numbers, or excluded every token of a position")
 
 
+def check_drawn(token: object, chances: Tensor) -> None:
+    """Refuse what a draw of one's own must not give."""
+    rows, vocab = chances.shape
+    if not isinstance(token, Tensor) or token.dtype != torch.int64 or token.shape != (rows,) or outside(token, vocab):
+        raise check.InputError("draw", f"give {rows} token ids from 0 to {vocab - 1} as int64")
+
+
 def _table(log_probabilities: Tensor) -> Tensor:
     given = check.instance("log_probabilities", log_probabilities, Tensor, "be a tensor")
     if given.ndim != 2 or given.shape[1] == 0 or not given.is_floating_point():

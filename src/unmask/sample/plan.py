@@ -8,22 +8,15 @@ cost nothing, whatever the other sequences do. A sequence that is done takes no 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.order import BlindOrder, ReactiveOrder
 from unmask.predict import Places, Prediction
-from unmask.sample.ranking import Ranking, counted
-from unmask.sample.seeds import sources_of
-from unmask.schedule import Schedule
-from unmask.size.base import Blind, Planned
-from unmask.size.reactive import Reactive
+from unmask.sample.agenda import Stretch
 
 
 @final
@@ -50,10 +43,12 @@ class Chosen:
     Attributes:
         rows: Flat indices into `batch · length`, by sequence, and in each by its order.
         prediction: Predictions of those rows.
+        plan: The plan after this step, where it remembers something of it; `None` if it is the same.
     """
 
     rows: Tensor
     prediction: Prediction
+    plan: "Plan | None" = None
 
 
 class Plan(ABC):
@@ -76,142 +71,6 @@ class Plan(ABC):
     @abstractmethod
     def without(self, closed: Tensor) -> "Plan":
         """The plan without positions that were closed early (true in `closed`, shape `(batch, length)`)."""
-
-
-def plan_for(
-    schedule: Schedule,
-    masked: NDArray[np.bool_],
-    sources: list[np.random.Generator],
-    device: torch.device,
-    lengths: NDArray[np.int64],
-) -> Plan:
-    """The plan of a batch under a schedule.
-
-    Arguments:
-        schedule: The schedule.
-        masked: Positions to fill, shape `(batch, length)`.
-        sources: Randomness of each sequence.
-        device: Where the plan will be used.
-        lengths: Tokens of each sequence, its padding left out.
-    """
-    agenda = agenda_of(schedule, masked, sources, lengths)
-    if schedule.blind:
-        return BlindPlan.of(agenda, masked.shape, device)
-    return ReactivePlan.of(schedule, agenda, masked.shape, device)
-
-
-def agenda_of(
-    schedule: Schedule, masked: NDArray[np.bool_], sources: list[np.random.Generator], lengths: NDArray[np.int64]
-) -> "list[list[Stretch]]":
-    """The blocks of each sequence one after the other, all that can be known before the model runs.
-
-    Where nothing is drawn, sequences that have the same to fill share one list.
-    """
-    draws, known = _Draws(schedule.size), dict[bytes, list[Stretch]]()
-    within = schedule.within
-    settled = isinstance(schedule.size, Planned) and isinstance(within, BlindOrder) and within.fixed
-    result: list[list[Stretch]] = []
-    for row, source, length in zip(masked, sources, lengths, strict=True):
-        own = row[:length]
-        key = own.tobytes() if settled else b""
-        if key not in known or not settled:
-            known[key] = _agenda(schedule, draws, own, source)
-        result.append(known[key])
-    return result
-
-
-def planned_steps(
-    schedule: Schedule, masked: NDArray[np.bool_], seeds: Sequence[int], lengths: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The step at which a sampler with these seeds reveals each position under a blind schedule; −1 where it is given.
-
-    Arguments:
-        schedule: A schedule that does not look at predictions.
-        masked: Positions to fill, shape `(batch, length)`.
-        seeds: The seed of each sequence.
-        lengths: Tokens of each sequence, its padding left out.
-    """
-    sources, _ = sources_of(seeds, lengths, int(masked.shape[1]))
-    return steps_in(agenda_of(schedule, masked, sources, lengths), masked.shape)
-
-
-def steps_in(agenda: "list[list[Stretch]]", shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """The step of each position of a batch, −1 where there is none; all of it must be known beforehand."""
-    step = np.full(shape, -1, dtype=np.int64)
-    done: dict[int, NDArray[np.int64]] = {}
-    for row, stretches in zip(step, agenda, strict=True):
-        if id(stretches) in done:  # as another one
-            row[:] = done[id(stretches)]
-        elif stretches:
-            done[id(stretches)] = row
-            sizes = np.concatenate([stretch.sizes for stretch in stretches])
-            row[np.concatenate([stretch.positions for stretch in stretches])] = np.repeat(np.arange(sizes.size), sizes)
-    return step
-
-
-def sets_in(stretches: "Sequence[Stretch]") -> list[NDArray[np.int64]]:
-    """The positions of each step of a sequence, in their order; all of it must be known beforehand."""
-    return [part for each in stretches for part in np.split(each.positions, np.cumsum(each.sizes)[:-1])]
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Stretch:
-    """One block of one sequence.
-
-    Attributes:
-        positions: Its positions, in order if the order is blind.
-        sizes: How many of them each step reveals, if the size is blind; empty otherwise.
-    """
-
-    positions: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
-@final
-class _Draws:
-    """Sizes for any number of positions; fixed ones are worked out once for the whole batch."""
-
-    def __init__(self, size: Blind | Reactive):
-        self.size = size
-        self.fitted: dict[int, tuple[Blind, NDArray[np.int64] | None]] = {}
-
-    def __call__(self, count: int, source: np.random.Generator) -> tuple[int | None, NDArray[np.int64]]:
-        """The number of steps and the sizes above zero for `count` positions; neither if the size needs predictions."""
-        if isinstance(self.size, Reactive):
-            return None, np.zeros(0, dtype=np.int64)
-        try:
-            if count not in self.fitted:
-                size = self.size.fitted(count)
-                self.fitted[count] = size, size.sizes(count) if isinstance(size, Planned) else None
-            size, sizes = self.fitted[count]
-            sizes = size.draw(count, rng=source)[0] if sizes is None else sizes
-        except check.InputError as error:  # a size made for one length, say
-            more = f"It was to split the {count} masked positions of a sequence or block."
-            raise error.changed(remedy=f"{error.remedy} {more}".strip()) from None
-        if sizes.sum() != count or sizes.min() < 0:
-            raise check.InputError(
-                "", f"The size must split {count} masked positions, but {size!r} gave {sizes.tolist()[:16]}"
-            )
-        return size.steps, sizes[sizes > 0]
-
-
-def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source: np.random.Generator) -> list[Stretch]:
-    result: list[Stretch] = []
-    for block in schedule.order.blocks(np.nonzero(masked)[0]):
-        if block.size == 0:
-            continue
-        steps, sizes = draws(block.size, source)
-        if isinstance(schedule.within, BlindOrder):
-            wanted = block
-            block = schedule.within.arrange(wanted, length=masked.size, steps=steps, rng=source)
-            # One of your own may leave out a position, which would then stay masked for ever.
-            if not np.array_equal(np.sort(block), wanted):
-                raise check.InputError(
-                    "", f"The order must hold every masked position once, which {schedule.within!r} did not"
-                )
-        result.append(Stretch(block, sizes))
-    return result
 
 
 @final
@@ -256,6 +115,13 @@ class BlindPlan(Plan):
         return BlindPlan._cut(row[order], step[order], shape, device)
 
     @staticmethod
+    def known(step: NDArray[np.int64], device: torch.device) -> "BlindPlan":
+        """The plan that reveals each position of a batch at the step given for it; those below 0 are left out."""
+        row = np.flatnonzero(step >= 0)
+        order = np.argsort(step.ravel()[row], kind="stable")  # by step, then by sequence
+        return BlindPlan._cut(row[order], step.ravel()[row[order]], step.shape, device)
+
+    @staticmethod
     def _cut(
         row: NDArray[np.int64], step: NDArray[np.int64], shape: tuple[int, ...], device: torch.device
     ) -> "BlindPlan":
@@ -290,101 +156,3 @@ class BlindPlan(Plan):
 
     def choose(self, asked: Asked, prediction: Prediction) -> Chosen:
         return Chosen(asked.places.rows, prediction)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ReactivePlan(Plan):
-    """The choice depends on predictions.
-
-    Attributes:
-        schedule: Its size and order.
-        block: The block of each position, shape `(batch, length)`.
-        rank: The place of each position in a blind order, if it is one.
-        turns: For a blind size, block and size of each step of each sequence, shape `(batch, steps, 2)`, zero after
-            its last.
-    """
-
-    schedule: Schedule
-    block: Tensor
-    rank: Tensor
-    turns: Tensor | None
-
-    @staticmethod
-    def of(
-        schedule: Schedule, agenda: list[list[Stretch]], shape: tuple[int, ...], device: torch.device
-    ) -> "ReactivePlan":
-        block, rank = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-        steps = [sum(stretch.sizes.size for stretch in stretches) for stretches in agenda]
-        turns = np.zeros((len(agenda), max(steps, default=0), 2), dtype=np.int64)
-        for sequence, stretches in enumerate(agenda):
-            start = 0
-            for number, stretch in enumerate(stretches):
-                block[sequence, stretch.positions] = number
-                rank[sequence, stretch.positions] = np.arange(stretch.positions.size)
-                stop = start + stretch.sizes.size
-                turns[sequence, start:stop, 0], turns[sequence, start:stop, 1] = number, stretch.sizes
-                start = stop
-        table = torch.as_tensor(turns).to(device) if isinstance(schedule.size, Blind) else None
-        return ReactivePlan(schedule, torch.as_tensor(block).to(device), torch.as_tensor(rank).to(device), table)
-
-    def ask(self, step: int, masked: Tensor, *, whole: bool) -> Asked | None:
-        if masked.numel() == 0:
-            return None
-        candidates, wanted = self._candidates(step, masked)
-        sequences = torch.nonzero(candidates.any(dim=1))[:, 0]
-        # A host may have filled all that was due, or an early stop closed it: the next step may have something left.
-        while sequences.numel() == 0:
-            step += 1
-            if self.turns is None or step >= self.turns.shape[1]:
-                return None
-            candidates, wanted = self._candidates(step, masked)
-            sequences = torch.nonzero(candidates.any(dim=1))[:, 0]
-        evaluated: NDArray[np.int64] = sequences.cpu().numpy()
-        if whole:
-            sequences = torch.arange(masked.shape[0], device=masked.device)
-        candidates = candidates[sequences]
-        local = torch.nonzero(candidates.flatten())[:, 0]
-        length = masked.shape[1]
-        rows = sequences[local // length] * length + local % length
-        counts: NDArray[np.int64] = candidates.sum(dim=1).cpu().numpy()
-        places = Places(rows, evaluated, counts[counts > 0], sequences, local)
-        return Asked(step, places, wanted[sequences])
-
-    def choose(self, asked: Asked, prediction: Prediction) -> Chosen:
-        local, sequences = asked.places.local, asked.places.index
-        candidates = torch.zeros((len(sequences), self.block.shape[1]), dtype=torch.bool, device=local.device)
-        candidates.view(-1)[local] = True
-        ranking = Ranking.of(candidates, local, prediction, self._scores(sequences, local, prediction))
-        size = self.schedule.size
-        count = asked.wanted if isinstance(size, Blind) else counted(size, ranking)
-        assert count is not None
-        chosen = ranking.first(count)
-        return Chosen(asked.places.rows[chosen], prediction.take(chosen))
-
-    def without(self, closed: Tensor) -> "ReactivePlan":
-        return self  # it looks at what is masked at each step
-
-    def _candidates(self, step: int, masked: Tensor) -> tuple[Tensor, Tensor]:
-        """Positions that may be revealed now, and how many of them (all, where the size has yet to see them)."""
-        if self.turns is None:
-            # The first block of each sequence that still has masked positions.
-            number = self.block.masked_fill(~masked, torch.iinfo(torch.int64).max).amin(dim=1, keepdim=True)
-            now = masked & (self.block == number)
-            return now, now.sum(dim=1)
-        if step >= self.turns.shape[1]:
-            return torch.zeros_like(masked), torch.zeros_like(masked[:, 0], dtype=torch.int64)
-        turn = self.turns[:, step]
-        allowed = masked & (self.block == turn[:, :1]) & (turn[:, 1:] > 0)
-        return allowed, turn[:, 1]
-
-    def _scores(self, sequences: Tensor, rows: Tensor, prediction: Prediction) -> Tensor:
-        within = self.schedule.within
-        if not isinstance(within, ReactiveOrder):
-            return -self.rank[sequences].flatten()[rows].double()
-        score: object = within.score(prediction)
-        if not isinstance(score, Tensor) or score.shape != rows.shape:
-            raise check.InputError(
-                "", f"The order must give one number for each of {rows.numel()} positions, which {within!r} did not"
-            )
-        return score if score.is_floating_point() else score.double()

@@ -30,8 +30,10 @@ from unmask._torch import Tensor, outside, plain, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor, Places, evaluating, predicting
 from unmask.predict.memory import told
-from unmask.sample.draw import Categorical, Draw, Replay, impossible
-from unmask.sample.plan import plan_for
+from unmask.sample.draw import Categorical, Draw, Replay, check_drawn, impossible
+from unmask.sample.reaction import plan_for
+from unmask.sample.revised import refused, revised_step
+from unmask.sample.revising import RevisedPlan
 from unmask.sample.seeds import Seeds, seeds_of, sources_of
 from unmask.sample.start import start_of
 from unmask.sample.state import State, Step, Stop, stopped
@@ -95,13 +97,15 @@ class Sampler:
         # Eight numbers are kept for every position, in the state and on the way to it.
         tokens, hidden = start_of(start, masked, self.predictor, device, each=8)
         if isinstance(self.draw, Replay):
+            refused(self.schedule)
             _check_replayed(self.draw.tokens, tokens, hidden, self.predictor.vocab)
         seeds = seeds_of(rng, tokens.shape[0])
         blanked = tokens.masked_fill(hidden, self.predictor.mask)
         # Not before: what stands at a masked position, such as the answer to replay, may have the id of padding.
         lengths = own_lengths(blanked, self.predictor.pad)
         sources, uniform = sources_of(seeds, lengths, tokens.shape[1])
-        plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device, lengths)
+        plan = plan_for(self.schedule, hidden.cpu().numpy(), sources, tokens.device, lengths, seeds)
+        revises = isinstance(plan, RevisedPlan)
         padding = torch.arange(tokens.shape[1]) >= torch.as_tensor(lengths)[:, None]
         return State(
             tokens=blanked,
@@ -115,7 +119,8 @@ class Sampler:
             calls=0,
             seeds=seeds,
             end=None if self.stop is None else self.stop.end,
-            memory=self.predictor.begin(blanked, hidden),
+            memory=None if revises else self.predictor.begin(blanked, hidden),
+            versions=() if revises else None,
         )
 
     @predicting
@@ -127,6 +132,9 @@ class Sampler:
                 otherwise `State.trace` says so.
         """
         check.instance("state", state, State, "be a State")
+        if isinstance(state.plan, RevisedPlan):
+            state, step = revised_step(self.predictor, self.draw, state)
+            return (stopped(state, self.stop) if self.stop is not None and step is not None else state), step
         asked = state.plan.ask(state.step, state.masked, whole=self.predictor.whole)
         if asked is None:
             return state, None
@@ -138,7 +146,7 @@ class Sampler:
         for start, stop in choice.prediction.chunks():
             chances = choice.prediction.log_probabilities(start, stop)
             token = self.draw(chances, uniform[start:stop], choice.rows[start:stop])
-            _check_drawn(token, chances)
+            check_drawn(token, chances)
             drawn.append(token)
             scores.append(chances.gather(1, token[:, None])[:, 0].double())
         token, score = torch.cat(drawn), torch.cat(scores)
@@ -157,6 +165,7 @@ class Sampler:
             masked=_put(state.masked, choice.rows, torch.zeros_like(choice.rows, dtype=torch.bool)),
             revealed=_put(state.revealed, choice.rows, torch.full_like(choice.rows, asked.index)),
             log_probability=_put(state.log_probability, choice.rows, score),
+            plan=choice.plan or state.plan,
             step=asked.index + 1,
             evaluations=evaluations,
             calls=state.calls + 1,
@@ -200,7 +209,7 @@ class Sampler:
         state = self.init(start, masked, rng=rng, device=device)
         with evaluating(self.predictor), _bar(state, progress) as advance:
             for state, step in self.steps(state):  # noqa: B020 - the last state is the result
-                advance(step.rows.numel())
+                advance(step.gained)
                 if watch is not None:
                     watch(state, step)
         return state.trace()
@@ -286,8 +295,8 @@ class _Filled:
 
         def watch(state: State, step: Step) -> None:
             nonlocal left
-            left -= step.rows.numel()
-            report(step.rows.numel())
+            left -= step.gained
+            report(step.gained)
 
         trace = self.sampler.run(tokens, masked, rng=seeds, watch=watch)
         report(left)  # what an early end left out
@@ -324,13 +333,6 @@ def _check_replayed(replayed: Tensor, tokens: Tensor, hidden: Tensor, vocab: int
         raise check.InputError("", f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}")
     if outside(replayed[hidden.to(replayed.device)], vocab):
         raise check.InputError("", f"The tokens to replay must be from 0 to {vocab - 1}")
-
-
-def _check_drawn(token: object, chances: Tensor) -> None:
-    """Refuse what a draw of one's own must not give."""
-    rows, vocab = chances.shape
-    if not isinstance(token, Tensor) or token.dtype != torch.int64 or token.shape != (rows,) or outside(token, vocab):
-        raise check.InputError("draw", f"give {rows} token ids from 0 to {vocab - 1} as int64")
 
 
 def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ from unmask._torch import Tensor, torch
 from unmask.predict import Memory
 from unmask.sample.draw import impossible
 from unmask.sample.plan import Plan
+from unmask.sample.revising import RevisedPlan
 from unmask.sample.trace import GIVEN, OPEN, PADDED, Trace
+from unmask.sample.versions import Version, Versions
 
 
 @final
@@ -32,12 +34,13 @@ class State:
         seeds: The seed of each sequence.
         end: The token id at which the sampler is to stop; `None` if it never does.
         memory: What the predictor remembers of the batch; `None` if it remembers nothing.
+        versions: What was changed so far, where a revision can take tokens back; `None` otherwise.
     """
 
     tokens: Tensor
     masked: Tensor
     uniform: Tensor
-    plan: Plan
+    plan: Plan | RevisedPlan
     step: int
     revealed: Tensor
     log_probability: Tensor
@@ -46,6 +49,7 @@ class State:
     seeds: tuple[int, ...]
     end: int | None = None
     memory: Memory | None = None
+    versions: tuple[Version, ...] | None = None
 
     def trace(self) -> Trace:
         """The record of all steps so far, on the CPU.
@@ -58,7 +62,9 @@ class State:
         if bool(torch.isnan(score).any()):
             raise impossible()
         revealed = self.revealed.masked_fill(self.masked, OPEN).cpu()
-        return Trace(self.tokens.cpu(), revealed, score, self.evaluations, self.calls, self.seeds, self.end)
+        versions = None if self.versions is None else Versions.of(self.versions, self.tokens.shape[1])
+        tokens = self.tokens.cpu()
+        return Trace(tokens, revealed, score, self.evaluations, self.calls, self.seeds, self.end, versions=versions)
 
 
 @final
@@ -71,12 +77,21 @@ class Step:
         rows: Flat indices of the positions revealed.
         tokens: The tokens they were given.
         log_probability: Their log-probabilities; not a number where the prediction was none.
+        taken: Flat indices of positions taken back, where a revision can; `None` otherwise.
+        grown: How many more tokens stand after it, where a revision can take some back; `None` otherwise.
     """
 
     index: int
     rows: Tensor
     tokens: Tensor
     log_probability: Tensor
+    taken: Tensor | None = None
+    grown: int | None = None
+
+    @property
+    def gained(self) -> int:
+        """How many more tokens stand after it than before."""
+        return self.rows.numel() if self.grown is None else self.grown
 
 
 @final
@@ -85,8 +100,9 @@ class Stop:
     """End a sequence early: once `end` is revealed with nothing masked before it, the rest becomes `pad`.
 
     What was already revealed after it stays, and does not count (`unmask.sample.trace`). Nothing of the answer is
-    changed by it, under any schedule: it comes when all of that is revealed, and no other sequence hears of it. So it
-    saves evaluations, and costs one wait for the device at each step, to see the end.
+    changed by it, under any schedule that takes nothing back: it comes when all of that is revealed, and no other
+    sequence hears of it. So it saves evaluations, and costs one wait for the device at each step, to see the end. With
+    a revision the answer is settled by it: what might have been taken back later stays.
 
     Arguments:
         end: The token id that ends a sequence.

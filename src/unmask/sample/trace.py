@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
+from unmask.sample.versions import MASKED, Versions
 from unmask.sequences import put_back
 
 GIVEN = -1  # the step of a position that was not masked
@@ -163,6 +164,8 @@ class Trace:
         end: The token id that ended an answer, known where the sampler was to stop there; `until` says it otherwise.
         verification: What became of drafts, where tokens were drafted and verified; None otherwise. Steps then count
             how often tokens of a sequence were settled.
+        versions: Every version of every token, where a revision could take them back; None otherwise. What is said
+            above is then of the last version, and there is no likelihood of the text.
     """
 
     tokens: Tensor
@@ -173,6 +176,7 @@ class Trace:
     seeds: tuple[int, ...]
     end: int | None = None
     verification: Verification | None = None
+    versions: Versions | None = None
 
     def until(self, end: int | None) -> "Trace":
         """The same record, of answers that are over once this token was drawn; `None` for answers without an end."""
@@ -203,16 +207,23 @@ class Trace:
         end = traces[0].end if traces else None
         checks = [trace.verification for trace in traces if trace.verification is not None]
         verification = Verification.joined(checks, order) if traces and len(checks) == len(traces) else None
-        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()), end, verification)
+        every = [trace.versions for trace in traces if trace.versions is not None]
+        numbers = np.split(order.numpy(), np.cumsum([len(trace.seeds) for trace in traces])[:-1])
+        versions = Versions.joined(every, numbers) if traces and len(every) == len(traces) else None
+        return Trace(tokens, revealed, score, evaluations, calls, tuple(seeds.tolist()), end, verification, versions)
 
     @property
     def steps(self) -> int:
         """Number of steps of the longest sequence."""
+        if self.versions is not None:
+            return int(self.versions.step.max(initial=-1)) + 1
         return max(int(self.revealed.max()) + 1, 0) if self.revealed.numel() else 0
 
     @property
     def sizes(self) -> Tensor:
-        """How many positions each step revealed, shape `(batch, steps)`."""
+        """How many positions each step revealed, shape `(batch, steps)`; those taken back later included."""
+        if self.versions is not None:
+            return torch.as_tensor(self.versions.sizes(len(self.tokens), self.steps))
         counts = torch.zeros((self.revealed.shape[0], self.steps - OPEN), dtype=torch.int64)
         return counts.scatter_add_(1, self.revealed - OPEN, torch.ones_like(self.revealed))[:, -OPEN:]
 
@@ -228,7 +239,13 @@ class Trace:
 
     @property
     def nll(self) -> Tensor:
-        """Negative log-probability of what was drawn, its end included and nothing after it, per sequence, in nats."""
+        """Negative log-probability of what was drawn, its end included and nothing after it, per sequence, in nats.
+
+        Raises:
+            InputError: if tokens could be taken back: several paths then lead to a text, and nobody has summed them.
+        """
+        if self.versions is not None:
+            raise check.InputError("", "A text whose tokens could be taken back has no exact likelihood")
         return -self.log_probability.masked_fill(~self.scored, 0.0).sum(dim=1)
 
     @property
@@ -275,7 +292,7 @@ class Trace:
     def __str__(self) -> str:
         """A few lines for people."""
         batch, length = self.tokens.shape
-        scored, cost = int(self.scored.sum()), float(self.nll.sum())
+        scored = int(self.scored.sum())
         lines = [
             f"{_counted(batch, 'sequence')} of {_counted(length, 'token')}",
             str(self.counts),
@@ -287,8 +304,11 @@ class Trace:
             lines.append(f"{_counted(left, 'token')} still masked")
         if self.verification is not None:
             lines.append(f"{self.verification.acceptance:.1%} of drafts accepted: the law of one token at a time")
-        if scored:
-            each = cost / scored
+        if self.versions is not None:
+            taken, rewritten = self.versions.taken, self.versions.rewritten
+            lines.append(f"{_counted(taken, 'token')} taken back, {rewritten:,} written again")
+        elif scored:
+            each = float(self.nll.sum()) / scored
             lines.append(f"{each / math.log(2):.3f} bits per token")
         return "\n".join(lines)
 
@@ -301,6 +321,13 @@ class Trace:
         """
         check.function("decode", decode)
         check.instance("blank", blank, str, "be text")
+        if self.versions is not None:
+            given = np.where(self.revealed.numpy() == GIVEN, self.tokens.numpy(), MASKED)
+            for state in self.versions.states(given, self.steps):
+                yield [
+                    "".join(blank if token == MASKED else decode([token]) for token in row) for row in state.tolist()
+                ]
+            return
         drawn = plain(self.revealed != OPEN)
         words = [
             [decode([token]) if known else blank for token, known in zip(row, mask, strict=True)]
@@ -322,7 +349,7 @@ class Trace:
             "revealed": plain(self.revealed),
             "log_probability": [[_finite(round(value, 9)) for value in row] for row in plain(self.log_probability)],
             "sizes": plain(self.sizes),
-            "nll": [_finite(value) for value in plain(self.nll)],
+            **({"nll": [_finite(value) for value in plain(self.nll)]} if self.versions is None else {}),
             "valid_tokens": self.valid_tokens.tolist(),
             "evaluations": self.evaluations.tolist(),
             "calls": self.calls,
@@ -330,6 +357,7 @@ class Trace:
             "seeds": list(self.seeds),
             "end": self.end,
             **({} if self.verification is None else {"rejected": self.verification.rejected.tolist()}),
+            **({} if self.versions is None else {"versions": self.versions.to_json(len(self.tokens))}),
         }
 
 

@@ -34,8 +34,8 @@ from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor, Memory, Places, Prediction, evaluating
 from unmask.predict.prefixes import Prefixes
+from unmask.sample.agenda import agenda_of, sets_in
 from unmask.sample.draw import Categorical, Draw, Replay, impossible, invert
-from unmask.sample.plan import agenda_of, sets_in
 from unmask.sample.seeds import Seeds, seeds_of, sources_of
 from unmask.sample.start import start_of
 from unmask.sample.trace import GIVEN, PADDED, Trace, Verification
@@ -72,9 +72,7 @@ class Verified:
         check.instance("schedule", self.schedule, Schedule, "be a Schedule")
         check.instance("draw", self.draw, Draw, "be a Draw")
         if not self.schedule.blind:
-            raise check.InputError(
-                "schedule", "not look at predictions: what is drafted together is settled beforehand"
-            )
+            raise check.InputError("schedule", "not look at predictions: verified sampling plans its drafts beforehand")
         if isinstance(self.draw, Replay):
             raise check.InputError("draw", "draw tokens: given ones have nothing to verify")
 

@@ -9,6 +9,7 @@ from unmask.size.optimal import Logit, Optimal, OptimalTable, Paths, SquareRoot,
 from unmask.size.planned import Ceil, ChenDTC, ChenTC, Cosine, Even, Explicit, chen_sizes, chen_zeta
 from unmask.size.reactive import AtLeast, AtMost, EntropyBound, Factor, Ranked, Reactive, Threshold
 from unmask.size.recursion import CoefficientTable, Scheme, dtc_scheme, tc_scheme
+from unmask.size.stable import Stable
 from unmask.size.stretched import Stretched, StretchedTable
 from unmask.size.systematic import Offset, Systematic
 
@@ -41,6 +42,7 @@ __all__ = [
     "Scheme",
     "Size",
     "SquareRoot",
+    "Stable",
     "Stretched",
     "StretchedTable",
     "Systematic",

@@ -6,6 +6,7 @@ ranking, and answers how many to reveal: the longest prefix that satisfies its r
     Threshold       every confidence at least a threshold                       Fast-dLLM
     Factor          the r-th confidence at least 1 − factor/(r+1)               Fast-dLLM
     EntropyBound    Σ H − max H over the prefix at most a bound                 EB-Sampler
+    Stable          sure, and no longer moving                                  KLASS
     AtLeast, AtMost bounds on another reactive size
 
 They are made for greedy decoding. At temperature 1 they commit the predictable tokens together and distort the law;
@@ -44,9 +45,28 @@ class Ranked(ABC):
     def entropy(self) -> "Tensor":
         """Entropy at each ranked position in nats, 0 on the padding."""
 
+    @property
+    def movement(self) -> "Tensor":
+        """How far each prediction has moved: its largest KL divergence from the one a step before, over as many steps
+        as the size looks back; infinite where it was not seen so often.
+        """
+        return self.confidence.new_full(self.valid.shape, float("inf"))
+
 
 class Reactive(Size):
     """A size that depends on the predictions of the ranked positions."""
+
+    @property
+    def looks_back(self) -> int:
+        """Over how many steps it asks how far predictions have moved; 0 if it looks at this step alone."""
+        return 0
+
+    def preferred(self, ranked: Ranked) -> "Tensor | None":
+        """Positions that come before all others whatever the order, as booleans of the shape of `ranked.valid`.
+
+        `None`, the default, leaves the ranking as it is.
+        """
+        return None
 
     @abstractmethod
     def count(self, ranked: Ranked) -> "Tensor":
@@ -69,7 +89,7 @@ class Threshold(Reactive):
             raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
 
     def count(self, ranked: Ranked) -> "Tensor":
-        return _prefix(ranked.confidence >= self.threshold, ranked.valid)
+        return leading(ranked.confidence >= self.threshold, ranked.valid)
 
 
 @final
@@ -88,7 +108,7 @@ class Factor(Reactive):
 
     def count(self, ranked: Ranked) -> "Tensor":
         rank = ranked.valid.cumsum(-1)  # 1, 2, … on the valid positions
-        return _prefix(ranked.confidence >= 1 - self.factor / (rank + 1), ranked.valid)
+        return leading(ranked.confidence >= 1 - self.factor / (rank + 1), ranked.valid)
 
 
 @final
@@ -108,7 +128,7 @@ class EntropyBound(Reactive):
     def count(self, ranked: Ranked) -> "Tensor":
         entropy = ranked.entropy
         largest = entropy.cummax(-1).values
-        return _prefix(entropy.cumsum(-1) - largest <= self.bound, ranked.valid)
+        return leading(entropy.cumsum(-1) - largest <= self.bound, ranked.valid)
 
 
 @final
@@ -122,6 +142,13 @@ class AtLeast(Reactive):
     def __post_init__(self) -> None:
         _check_reactive(self.size)
         check.integer("least", self.least, least=1)
+
+    @property
+    def looks_back(self) -> int:
+        return self.size.looks_back
+
+    def preferred(self, ranked: Ranked) -> "Tensor | None":
+        return self.size.preferred(ranked)
 
     def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(min=self.least).minimum(ranked.valid.sum(-1))
@@ -139,6 +166,13 @@ class AtMost(Reactive):
         _check_reactive(self.size)
         check.integer("most", self.most, least=1)
 
+    @property
+    def looks_back(self) -> int:
+        return self.size.looks_back
+
+    def preferred(self, ranked: Ranked) -> "Tensor | None":
+        return self.size.preferred(ranked)
+
     def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(max=self.most)
 
@@ -148,7 +182,7 @@ def _check_reactive(size: object) -> None:
         raise check.InputError("size", "be a size that looks at predictions", found=check.shown(size))
 
 
-def _prefix(accepted: "Tensor", valid: "Tensor") -> "Tensor":
+def leading(accepted: "Tensor", valid: "Tensor") -> "Tensor":
     """Length of the leading run of accepted positions, at least one where any position is valid."""
     run = (accepted & valid).cumprod(-1).sum(-1)
     return run.maximum(valid.any(-1).to(run.dtype))

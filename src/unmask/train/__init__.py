@@ -11,7 +11,7 @@ A run can be stopped at any time and goes on where it was.
 
 from unmask.train.home import Progress
 from unmask.train.loop import Recipe, rate_share, train
-from unmask.train.masks import EveryStep, Lessons, Masks, MixedMasks, ScheduleMasks, UniformMasks
+from unmask.train.masks import EveryStep, Lessons, Masks, MixedMasks, ScheduleMasks, Steps, UniformMasks
 
 __all__ = [
     "EveryStep",
@@ -21,6 +21,7 @@ __all__ = [
     "Progress",
     "Recipe",
     "ScheduleMasks",
+    "Steps",
     "UniformMasks",
     "rate_share",
     "train",

@@ -119,7 +119,7 @@ class Home:
                 "folder",
                 "be empty or hold the same run",
                 detail=f"but {self.folder} holds another",
-                remedy=f"Choose another folder, or remove its {CHECKPOINT}.",
+                remedy=f"Choose another folder, or delete its {CHECKPOINT}.",
             )
         try:
             state.model.load_state_dict(saved["model"])
@@ -188,7 +188,7 @@ def _loaded(path: Path, device: torch.device) -> dict[str, Any]:
         if isinstance(error, pickle.UnpicklingError) and _is_intact(path):
             raise _foreign(path) from None
         raise check.InputError(
-            "", f"The checkpoint '{path}' is damaged", remedy="Remove it to begin the run again."
+            "", f"The checkpoint '{path}' is damaged", remedy="Delete it to start the run again."
         ) from None
     if not isinstance(saved, dict) or saved.get("format") != _FORMAT or "identity" not in saved:  # pyright: ignore[reportUnknownMemberType]
         raise _foreign(path)
@@ -206,7 +206,7 @@ def _read_through(path: Path) -> None:
         raise check.InputError(
             "",
             f"The checkpoint '{path}' cannot be read: {reason}",
-            remedy="It may be intact: once it can be read, the run goes on.",
+            remedy="It may be intact: once it can be read, the run continues.",
         ) from None
 
 
@@ -223,5 +223,5 @@ def _foreign(path: Path) -> check.InputError:
     return check.InputError(
         "",
         f"The checkpoint '{path}' was not written by this version of unmask",
-        remedy="Go on with the version that wrote it, or choose another folder.",
+        remedy="Continue with the version that wrote it, or choose another folder.",
     )

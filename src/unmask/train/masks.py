@@ -1,7 +1,7 @@
 """What an update learns from: texts, and which of their tokens are predicted from which.
 
 A network that looks both ways learns one step of a text at a time (`Masks`); one that is causal in the schedule all of
-its steps at once (`EveryStep`).
+its steps at once (`Steps`).
 
 `UniformMasks` draws the number of masked tokens uniformly, stratified over the batch: the mean loss is then the
 one-by-one likelihood in random order. `ScheduleMasks` draws the sets that a schedule visits, step by step in proportion
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask import _check as check
-from unmask.sample.plan import agenda_of, steps_in
+from unmask.sample.agenda import agenda_of, steps_in
 from unmask.schedule import Schedule
 from unmask.train.update import Batch
 
@@ -42,6 +42,17 @@ class Masks(Lessons):
     @abstractmethod
     def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Masked positions, shape `(batch, length)`, at least one in each sequence."""
+
+
+class Steps(Lessons):
+    """Where the steps of training come from."""
+
+    def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
+        return Batch.stepped(tokens, self.draw(*tokens.shape, rng=rng))
+
+    @abstractmethod
+    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The step of each position, −1 where it is given, shape `(batch, length)`; at least one of a text is not."""
 
 
 @final
@@ -89,7 +100,7 @@ class MixedMasks(Masks):
 
 @final
 @dataclass(frozen=True)
-class EveryStep(Lessons):
+class EveryStep(Steps):
     """Every step of a text, under one of several blind schedules.
 
     Arguments:
@@ -115,8 +126,7 @@ class EveryStep(Lessons):
         if check.real("given", self.given, least=0.0) > 1:
             raise check.InputError("given", "be at most 1", found=f"{self.given:g}")
 
-    def batch(self, tokens: NDArray[np.int64], vocab: int, *, rng: np.random.Generator) -> Batch:
-        batch, length = len(tokens), int(tokens.shape[1])
+    def draw(self, batch: int, length: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
         first = rng.integers(length, size=batch) * (rng.random(batch) < self.given)
         hidden = np.arange(length) >= first[:, None]
         counts = _shares(batch, self.weights or [1.0] * len(self.schedules), rng)
@@ -126,7 +136,7 @@ class EveryStep(Lessons):
             for schedule, count, end in zip(self.schedules, counts, ends.tolist(), strict=True)
             if count
         ]
-        return Batch.stepped(tokens, np.concatenate(parts))
+        return np.concatenate(parts)
 
 
 def steps_of(schedule: Schedule, hidden: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -150,18 +150,21 @@ def _check_length(model: "Model", row: Row, found: Encoded, answer: int) -> None
     if found.tokens.size <= model.length:
         return
     tail = int(found.masked[-answer:].sum()) if row.answer is None and row.text is None else 0
-    remedy = f"Give a smaller {{length}} than {answer} for the answers." if tail == answer > 1 else ""
-    must = f"have rows of at most {model.length} tokens, which the model takes"
+    fitting = answer - (found.tokens.size - model.length)
+    remedy = f"Use {{length}} {fitting} or less for the answers." if tail == answer and fitting > 0 else ""
+    must = f"have rows of at most {model.length} tokens, the most that the model takes"
     raise check.InputError("data", must, detail=f"but {row.where} has {found.tokens.size}", remedy=remedy)
 
 
 def _records(model: "Model", trace: "Trace", some: list[tuple[Row, Encoded]]) -> Iterator[dict[str, Any]]:
     """What was written for each row of a run."""
-    whole: tuple[Any, ...] = (
-        trace.tokens, trace.revealed, trace.sizes, trace.bits_per_token, trace.valid_tokens, trace.evaluations
-    )  # fmt: skip
+    whole: tuple[Any, ...] = (trace.tokens, trace.revealed, trace.sizes, trace.valid_tokens, trace.evaluations)
     lists: list[list[Any]] = [part.tolist() for part in whole]
-    for (row, found), *values in zip(some, *lists, strict=True):
+    # A text whose tokens may be taken back has no likelihood, but a history.
+    key = "bits_per_token" if trace.versions is None else "versions"
+    history: Any = trace.bits_per_token if trace.versions is None else trace.versions
+    last: list[Any] = history.tolist() if trace.versions is None else history.to_json(len(some))
+    for (row, found), more, *values in zip(some, last, *lists, strict=True):
         length, filled, end = found.tokens.size, int(found.masked.argmax()), model.codec.end
         tokens, revealed, sizes = values[0][:length], values[1][:length], values[2]
         ends = (at for at in range(length) if revealed[at] >= 0 and tokens[at] == end)
@@ -173,7 +176,7 @@ def _records(model: "Model", trace: "Trace", some: list[tuple[Row, Encoded]]) ->
             "answer": model.codec.decode([token for token in kept[filled:] if token != end]) if answer else None,
             "sizes": [size for size in sizes if size],  # a sequence's steps are counted by what they reveal
             "revealed": revealed,
-            "bits_per_token": values[3],
-            "valid_tokens": values[4],
-            "evaluations": values[5],
+            key: more,
+            "valid_tokens": values[3],
+            "evaluations": values[4],
         }

@@ -49,7 +49,7 @@ def usual(
         raise check.InputError(
             "orders",
             "be left out",
-            detail="since this model remembers steps, and an order has no losses of its own",
+            detail="since this model is causal in the schedule, and an order alone has no losses there",
             remedy="Name planned schedules with {rules}, such as whole-comb/even:16.",
         )
     return [], rules or [PLANNED]
@@ -128,11 +128,11 @@ def begin(
         raise check.InputError(
             "",
             f"The calibration '{output}' was made with other texts or another seed",
-            remedy=f"Choose another {{output}}, or give the same {same} and {{seed}} to go on with it.",
+            remedy=f"Choose another {{output}}, or give the same {same} and {{seed}} to continue it.",
         )
     wanted, schedules = named(taken)
     if texts.count is not None and texts.count < found.texts:
-        detail = f"since '{output}' was made with so many"
+        detail = f"since '{output}' was made with that many"
         remedy = "Or choose another {output}."
         raise check.InputError(
             "texts", f"be at least {found.texts}", found=f"{texts.count}", detail=detail, remedy=remedy
@@ -141,7 +141,10 @@ def begin(
     if texts.count == found.texts or (texts.count is None and (missing or str(texts.data) == "-")):
         return Begun(taken, wanted, schedules, found, output)
     if str(texts.data) == "-":
-        detail, remedy = "since standard input can be read once", "Put the rows into a file to go on with more of them."
+        detail, remedy = (
+            "since standard input can be read only once",
+            "Put the rows into a file to continue with more of them.",
+        )
         raise check.InputError("texts", f"be {found.texts}", found=f"{texts.count}", detail=detail, remedy=remedy)
     more = texts.collected(model, seed, 2 * found.texts)
     if len(more) == len(taken):  # there are no others

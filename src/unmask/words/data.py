@@ -83,15 +83,15 @@ class Said:
         monotone = ["monotone"] if self.monotone else []
         if self.curve is not None:
             if self.distribution is not None:
-                remedy = "Leave out {curve} or {distribution}."
-                raise check.InputError("", "A curve and a distribution say the same thing twice", remedy=remedy)
-            _no_use("With {curve}", given + estimated)
+                remedy = "Leave out one of them."
+                raise check.InputError("", "{curve} and {distribution} cannot be used together", remedy=remedy)
+            _refused(given + estimated, beside="{curve}")
             return _from_file(self.curve, self.length, self.monotone)
         if self.distribution is None:
-            _no_use("Without {distribution}", given + estimated)
-            _no_use("Without {curve}", monotone)
+            _refused(given + estimated, without="{distribution}")
+            _refused(monotone, without="{curve}")
             return None
-        _no_use("Without {curve}", monotone)
+        _refused(monotone, without="{curve}")
         named = Described.of(self.distribution, {"length": self.length, **self.parameters}, rng=rng)
         if self.estimate_curve is None:
             return named.exact()
@@ -102,7 +102,7 @@ class Said:
         """The data, which must be there."""
         known = self.read(rng=rng)
         if known is None:
-            raise check.InputError("", "Say what the data are: {distribution} with its options, or {curve}")
+            raise check.InputError("", "Say what the data are: give {distribution} with its options, or {curve}")
         return known
 
 
@@ -173,10 +173,15 @@ def groups_of(draws: int) -> int:
     return min(draws // 2, _GROUPS)
 
 
-def _no_use(where: str, names: list[str]) -> None:
-    if names:
-        words = " and ".join(f"{{{name}}}" for name in names)
-        raise check.InputError("", f"{where} there is no use for {words}", remedy="Leave it out.")
+def _refused(names: list[str], *, beside: str = "", without: str = "") -> None:
+    """Refuse options that cannot be used beside another one, or without it."""
+    if not names:
+        return
+    words, it = " and ".join(f"{{{name}}}" for name in names), "them" if names[1:] else "it"
+    if beside:
+        raise check.InputError("", f"{words} cannot be used with {beside}", remedy=f"Leave {it} out.")
+    needs = "need" if names[1:] else "needs"
+    raise check.InputError("", f"{words} {needs} {without}", remedy=f"Give {without}, or leave {it} out.")
 
 
 def _from_file(path: Path, length: int | None, monotone: bool) -> Data:

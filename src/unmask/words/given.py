@@ -28,9 +28,9 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
 
     Example:
         >>> schedule_given("comb/even:16")
-        Schedule(size=Even(steps=16), order=Comb(segments=None, shift=None))
+        Schedule(size=Even(steps=16), order=Comb(segments=None, shift=None), revision=None)
         >>> schedule_given("fast-dllm")
-        Schedule(size=Threshold(threshold=0.9), order=Confidence())
+        Schedule(size=Threshold(threshold=0.9), order=Confidence(), revision=None)
     """
     if isinstance(given, Schedule):
         return given
@@ -42,7 +42,7 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
     path = Path(given)
     if isinstance(given, Path) or path.suffix == ".json" or path.is_file():
         if not path.is_file():
-            raise check.InputError("schedule", "name a file to read", detail=f"which '{given}' is not", remedy=remedy)
+            raise check.InputError("schedule", "name a file to read", detail=f"but '{given}' is not", remedy=remedy)
         return read_schedule(path)
     try:
         with check.renamed("rule", "schedule"), check.renamed("size", "schedule"), check.renamed("order", "schedule"):

@@ -25,7 +25,7 @@ def plainer(characters: str, path: Path) -> str:
     """How to make an English text fit a model of these characters, if they are the letters and the space."""
     if set(characters) != {*ascii_lowercase, " "}:
         return ""
-    return f"This makes it fit: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
+    return f"To make it fit, run: tr A-Z a-z < {shlex.quote(str(path))} | tr -cs a-z ' ' > plain.txt"
 
 
 def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
@@ -45,9 +45,9 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
                 argument="calibration",
                 must="name a calibration",
                 found="",
-                detail=f"and '{name}' is a schedule",
+                detail=f"but '{name}' is a schedule",
                 cause=None,
-                remedy="A calibration is what `unmask calibrate` writes, not what `unmask advise` saves.",
+                remedy="`unmask calibrate` writes calibrations, and `unmask advise` saves schedules.",
             ) from None
         raise
 
@@ -101,9 +101,9 @@ def read_schedule(path: Path) -> Schedule:
                 argument="schedule",
                 must="name a schedule",
                 found="",
-                detail=f"and '{path}' is a calibration",
+                detail=f"but '{path}' is a calibration",
                 cause=None,
-                remedy=f"Run `{command}` to make one of it.",
+                remedy=f"Run `{command}` to make a schedule from it.",
             ) from None
         raise
 

@@ -96,7 +96,9 @@ def device_named(word: str) -> "torch.device":
     if found is None or found.type not in ("cpu", "cuda"):
         raise check.InputError("device", "be auto, cpu or cuda", found=check.shown(word))
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise check.InputError("device", "be there", detail=f"and this machine has no '{word}'", remedy="Take cpu.")
+        raise check.InputError(
+            "device", "be available", detail=f"but this machine has no '{word}'", remedy="Use cpu or auto."
+        )
     return found
 
 
@@ -127,7 +129,8 @@ def windows(model: "Model", path: Path, count: int | None, usual: int) -> "Tenso
         check.integer("texts", count, least=2)
     if most < 2:
         wanted = f"have at least two sequences of {model.length} tokens"
-        raise check.InputError("text", wanted, detail=f"and '{path}' has {len(store)} tokens")
+        remedy = "Give a longer text, or a smaller {length}."
+        raise check.InputError("text", wanted, detail=f"but '{path}' has {len(store)} tokens", remedy=remedy)
     if count is not None and count > most:
         detail = f"since '{path}' has no more sequences of {model.length} tokens"
         raise check.InputError("texts", f"be at most {most}", found=f"{count}", detail=detail)

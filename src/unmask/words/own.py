@@ -31,7 +31,8 @@ def unfamiliar(model: "Model", schedule: Schedule) -> str:
     Numbers of steps and of segments make no other schedule: what the model was trained for is an order.
     """
     known = list(dict.fromkeys(order_title(_kind(each.within)) for each in model.schedules))
-    if not known or (schedule.blind and order_title(_kind(schedule.within)) in known):
+    own = schedule.blind and schedule.spaced is None and order_title(_kind(schedule.within)) in known
+    if not known or own:
         return ""
     names = f"{', '.join(known[:-1])} and {known[-1]}" if known[1:] else known[0]
     return f"The model '{model.name}' was trained for other schedules: those of the order {names}, fixed beforehand."

@@ -1,6 +1,7 @@
 """The words for an order and a size become a schedule.
 
 comb-16          an order with its number
+spaced-4/margin  an order that keeps the positions of a step apart, so far at least
 threshold:0.9    a size that looks at predictions, with its number
 fast-dllm        a rule that was published under a name: its order and its size
 """
@@ -9,14 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import cast, final
 
 from unmask import _check as check
 from unmask import order, size
 from unmask.calibration import Calibration, measured_as
 from unmask.information.curve import Curve
 from unmask.names import ORDERS, RULES, SIZES, NamedOrder, NamedSize, Need, sizes_that_need
-from unmask.schedule import Schedule
+from unmask.schedule import Schedule, Within
 
 Family = Callable[[int], size.Blind]
 
@@ -31,6 +32,8 @@ MEASURABLE = tuple(
 )
 USUAL_ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")  # measured where nobody says which
 NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if entry.numbered)})-([0-9]{{1,18}})")
+SPACED = re.compile("spaced-([0-9]{1,18})/(.+)", re.DOTALL)
+_SPACED_ALONE = re.compile("spaced(?:-([0-9]{1,18}))?(?:/|/[a-z-]*)?")  # without the distance, or without the order
 _NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
 # What the shell and the page propose: a number is only an example.
 SIZE_WORDS = (*BLIND_SIZES, *(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES))
@@ -48,7 +51,7 @@ def size_family(name: str, curve: Curve | None = None) -> Family:
         return entry.make
     if curve is None:
         raise check.InputError(
-            "", f"Size '{name}' is made for a loss curve", remedy="Give one with {curve}, or name a {distribution}."
+            "", f"Size '{name}' needs a loss curve", remedy="Give one with {curve}, or name a {distribution}."
         )
     return lambda steps: entry.make(steps, curve)
 
@@ -56,6 +59,9 @@ def size_family(name: str, curve: Curve | None = None) -> Family:
 def reactive_named(word: str) -> size.Reactive:
     """The size that looks at predictions, with its number: `threshold:0.9`."""
     name, _, value = word.partition(":")
+    if name in BLIND_SIZES:
+        must = f"be {name} without a number"
+        raise check.InputError("size", must, found=check.shown(word), remedy="Give the number of steps with {steps}.")
     with check.within("size", word):
         return SIZES[check.known("size", name, REACTIVE_SIZES)].make(check.spelled(name, value))
 
@@ -68,10 +74,18 @@ def check_size(word: object, names: Iterable[str] = BLIND_SIZES) -> None:
         check.known("size", word, [*names, *_NUMBERED])
 
 
-def order_named(word: object) -> order.BlindOrder | order.ReactiveOrder:
-    """The order of that name; `comb-16` is a comb of 16 segments."""
+def order_named(word: object) -> Within | order.Spaced:
+    """The order of that name; `comb-16` is a comb of 16 segments, and `spaced-4/margin` keeps positions 4 apart."""
     if not isinstance(word, str):
         raise check.InputError("order", "be a name", found=check.shown(word))
+    if spaced := SPACED.fullmatch(word):
+        with check.within("order", word):
+            return order.Spaced(cast(Within, order_named(spaced[2])), int(spaced[1]))  # which refuses another Spaced
+    if begun := _SPACED_ALONE.fullmatch(word):
+        number, slash, named = begun[1] or "8", "/" in word, word.rpartition("/")[2]
+        known = named if slash and named in ORDER_WORDS else "confidence"
+        what = "name a distance and an order"
+        raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):
             return ORDERS[numbered[1]].make(int(numbered[2]))
@@ -82,6 +96,8 @@ def order_named(word: object) -> order.BlindOrder | order.ReactiveOrder:
 
 def fits(kind: order.Order, length: int) -> bool:
     """Whether a comb has a token for each of its segments; other orders are at home in any length."""
+    if isinstance(kind, order.Spaced):
+        return fits(kind.order, length)
     return not isinstance(kind, order.Comb) or kind.segments is None or kind.segments <= length
 
 
@@ -97,9 +113,9 @@ def measurable(word: str) -> order.BlindOrder:
     if word in ORDER_WORDS and word not in MEASURABLE:
         raise check.InputError(
             "order",
-            "be one that can be measured once for all",
+            "be an order that depends neither on predictions nor on the number of steps",
             found=check.shown(word),
-            remedy="Take random, spread, left-to-right, dilated, and combs with their segments, such as comb-16.",
+            remedy="Choose from random, spread, halton, left-to-right, dilated, and numbered combs such as comb-16.",
         )
     if not NUMBERED.fullmatch(word):
         check.known("order", word, (*MEASURABLE, "comb-16"))
@@ -132,7 +148,7 @@ class NamedSchedule:
 
 
 def build(
-    which: str | order.BlindOrder | order.ReactiveOrder,
+    which: str | Within | order.Spaced,
     size_word: str,
     steps: int,
     length: int,
@@ -147,7 +163,7 @@ def build(
         length: Number of tokens.
         calibration: For sizes that are made for a measured model.
     """
-    ranking = which if isinstance(which, order.BlindOrder | order.ReactiveOrder) else order_named(which)
+    ranking = order_named(which) if isinstance(which, str) else which
     order_word = which if isinstance(which, str) else order_title(ranking)
     check_size(size_word)
     if ":" in size_word:
@@ -158,8 +174,8 @@ def build(
     if calibration is None:
         raise check.InputError(
             "",
-            f"Size '{size_word}' is made for a measured model",
-            remedy="Give {calibration}, as `unmask calibrate` writes it.",
+            f"Size '{size_word}' needs a measured model",
+            remedy="Give {calibration} with a file of `unmask calibrate`.",
         )
     return NamedSchedule(order_word, size_word, steps, _measured(size_word, ranking, order_word, steps, calibration))
 
@@ -169,10 +185,10 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
     if SIZES[size_word].kind is size.SquareRoot:
         if calibration.curve is None:
             if calibration.random is not None:
-                must = f"Size '{size_word}' is made for texts that all have as many tokens to fill"
-                raise check.InputError("", must, remedy="Those of the {calibration} differ: take 'optimal'.")
+                must = f"Size '{size_word}' needs texts that all have the same number of tokens to fill"
+                raise check.InputError("", must, remedy="Those of the {calibration} differ. Use 'optimal'.")
             raise _unmeasured(size_word, "random", calibration)
-        assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder)
+        assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder | order.Spaced)
         return Schedule(size.SquareRoot(steps, calibration.curve), ranking)
     name = measured_as(calibration, ranking, steps)
     if name is None:
@@ -183,7 +199,7 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
 def _unmeasured(size_word: str, order_word: str, calibration: Calibration) -> check.InputError:
     known = ", ".join(calibration.losses) or "none"
     return check.InputError(
-        "", f"Size '{size_word}' needs the order '{order_word}' among those that were measured: {known}"
+        "", f"Size '{size_word}' needs a calibration of the order '{order_word}', and this one has {known}"
     )
 
 
@@ -196,7 +212,7 @@ def table(
     for order_word in orders:
         for size_word in sizes:
             if ":" not in size_word and not steps:
-                raise check.InputError("steps", "be given", remedy=f"Size '{size_word}' is for a number of steps.")
+                raise check.InputError("steps", "be given", remedy=f"Size '{size_word}' needs a number of steps.")
             for count in steps if ":" not in size_word else [length]:
                 rows.append(build(order_word, size_word, count, length, calibration))
     return rows
@@ -204,6 +220,8 @@ def table(
 
 def order_title(kind: order.Order) -> str:
     """The word for an order."""
+    if isinstance(kind, order.Spaced):
+        return f"spaced-{kind.distance}/{order_title(kind.order)}"
     named = _named(ORDERS, kind)
     return f"{named}-{kind.segments}" if isinstance(kind, order.Comb) and kind.segments is not None else named
 
@@ -213,8 +231,9 @@ def described(schedule: Schedule) -> NamedSchedule:
     steps = schedule.size.steps if isinstance(schedule.size, size.Blind) else None
     name = _named(SIZES, schedule.size)
     if name in REACTIVE_SIZES:  # the word for it has its number
-        (number,) = (value for key, value in schedule.to_json()["size"].items() if key != "name")
-        name = f"{name}:{number:g}"
+        number = next(value for key, value in schedule.to_json()["size"].items() if key != "name")
+        whole = SIZES[name].make(number) == schedule.size  # nothing else was said that no word can say
+        name = f"{name}:{number:g}" if whole else name
     return NamedSchedule(order_title(schedule.order), name, steps, schedule)
 
 
@@ -235,27 +254,28 @@ def words_for(
     """The words for order and size, given what was said of a schedule: even where nothing was, and no order."""
     if rule is not None and (order or size or schedule):
         raise check.InputError(
-            "", "A {rule} is an order and a size", remedy="Leave out {order}, {size} and {schedule}."
+            "", "{rule} sets the order and the size", remedy="Leave out {order}, {size} and {schedule}."
         )
     if schedule is not None and (order or size or steps is not None):
         remedy = "Leave out {order}, {size} and {steps}."
-        raise check.InputError("", "A schedule file says order, sizes and steps", remedy=remedy)
+        raise check.InputError("", "{schedule} sets the order, the sizes and the steps", remedy=remedy)
     if rule is not None:
         order, size = RULES[rule].order, RULES[rule].size
     if steps is not None and size is not None and ":" in size:
-        raise check.InputError("", f"Size '{size}' decides the number of steps itself", remedy="Leave out {steps}.")
+        raise check.InputError("", f"Size '{size}' chooses the number of steps itself", remedy="Leave out {steps}.")
     if size in CURVE_SIZES:
         advise = "unmask advise --calibration FILE --steps K --save schedule.json"
-        remedy = f"Run `{advise}`, and give {{schedule}} schedule.json."
-        raise check.InputError("", f"Size '{size}' is made for a measured model", remedy=remedy)
+        remedy = f"Run `{advise}`, and then use {{schedule}} schedule.json."
+        raise check.InputError("", f"Size '{size}' needs a measured model", remedy=remedy)
     return order, size or "even"
 
 
 def check_fits(chosen: Schedule, file: Path, masked: Iterable[int]) -> None:
     """Refuse sizes that were made for another number of tokens, before anything is run.
 
-    Most sizes fit any number of them, and so does what `unmask advise` saves; a list of sizes, or the optimum of a
-    curve, does not. Blocks have their own numbers of tokens, of which the sampler knows.
+    Most sizes fit any number of them, and so does what `unmask advise` saves from a calibration; a list of sizes, a
+    learned order, or the optimum of a curve does not. Blocks have their own numbers of tokens, of which the sampler
+    knows.
     """
     made = None if isinstance(chosen.order, order.Blocks) else _made_for(chosen.size)
     other = next((count for count in masked if count != made), None)
@@ -263,8 +283,8 @@ def check_fits(chosen: Schedule, file: Path, masked: Iterable[int]) -> None:
         raise check.InputError(
             "schedule",
             f"be for the {other} tokens to fill",
-            detail=f"and '{file}' is for {made}",
-            remedy=f"Give the {{model}} it was made for, or {{length}} {made}; what `unmask advise` saves fits any.",
+            detail=f"but '{file}' is for {made}",
+            remedy=f"Use the {{model}} it was made for, or {{length}} {made}.",
         )
 
 

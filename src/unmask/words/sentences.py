@@ -180,14 +180,14 @@ def _taken(found: Advice, length: int, equal: bool) -> str:
 
 
 def _kept(found: Advice, target: float) -> str:
-    """Whether the target is kept."""
+    """Whether the target is met."""
     assert found.limit is not None
     allowed = found.limit * (1 + 1e-12)
     begin = f" The target of {target:g} bits per token above it is "
     if found.cost <= allowed or found.plan.nll > allowed:
-        return f"{begin}{'kept' if found.cost <= allowed else 'missed'}, as predicted."
+        return f"{begin}predicted to be {'met' if found.cost <= allowed else 'missed'}."
     more = bits(found.cost - found.limit, found.tokens)
-    return f"{begin}kept on the texts that this was chosen on; on others expect to miss it by {more:.3f}."
+    return f"{begin}met on the texts that the schedule was chosen on; on others expect to miss it by {more:.3f}."
 
 
 def advice(found: Advice, calibration: Calibration, target: float | None) -> list[str]:
@@ -222,8 +222,8 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     name, count, least = found.least
     if least < found.best * (1 - 1e-9):
         result.append(
-            f"The least of all measured costs is {bits(least, tokens):.3f}, {_named(name, calibration.rules)} with "
-            f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be kept too."
+            f"The lowest measured cost is {bits(least, tokens):.3f}, {_named(name, calibration.rules)} with "
+            f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be met too."
         )
     if found.runner_up is not None:
         result.append(_runner_up(found, tokens, target))
@@ -231,7 +231,7 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         even = f"Even sizes in random order would cost {bits(found.even, tokens):.3f} with {steps}"
         if target is not None:
             needed = found.even_steps
-            even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never keep the target"
+            even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never meet the target"
         if found.even < found.cost:
             even += ". So far nothing shows that the sizes advised are better: calibrate with more --texts"
         result.append(even + ".")
@@ -240,7 +240,7 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         rules = any("/" in name for name in calibration.wanted)
         result.append(
             f"Only {all_ - missing} of {all_} orders {'and rules ' if rules else ''}are measured so far: "
-            f"{', '.join(calibration.missing)} {'is' if missing == 1 else 'are'} missing. Give the calibrate command "
+            f"{', '.join(calibration.missing)} {'is' if missing == 1 else 'are'} missing. Run the calibrate command "
             "again to finish it."
         )
     return result
@@ -258,7 +258,7 @@ def _runner_up(found: Advice, tokens: float, target: float | None) -> str:
         result += f", {more:.3f} more (± {bits(found.runner_up_error, tokens):.3f}, on the same texts),"
     if target is not None:
         needed = found.runner_up_steps
-        result += f" and keep the target with {counted(needed, 'step')}" if needed else " and never keep the target"
+        result += f" and meet the target with {counted(needed, 'step')}" if needed else " and never meet the target"
     return result.rstrip(",") + "."
 
 

@@ -73,7 +73,7 @@ class Texts:
         found = collect(model, rows(self.data, column=self.column), most=self.count or usual, rng=seed).required()
         if len(found) < 2:
             left = f" that the model takes; {found.note[:1].lower()}{found.note[1:-1]}" if found.long else ""
-            raise check.InputError("data", "have at least two rows", detail=f"and has one{left}")
+            raise check.InputError("data", "have at least two rows", detail=f"but has one{left}")
         if self.count is not None and self.count > len(found):
             rows_of = f"since '{self.data}' has no more rows" + (" that the model takes" if found.long else "")
             raise check.InputError("texts", f"be at most {len(found)}", found=f"{self.count}", detail=rows_of)
@@ -83,7 +83,7 @@ class Texts:
 def check_column(data: Path | None, column: str | None) -> None:
     """Refuse a column of nothing."""
     if column is not None and data is None:
-        raise check.InputError("column", "go with {data}", remedy="Give both or neither.")
+        raise check.InputError("column", "be used with {data}")
 
 
 def about(found: "Collected") -> str:

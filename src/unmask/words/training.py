@@ -44,7 +44,7 @@ def alphabet_named(word: str, text: str) -> Codec:
             raise check.InputError("text", "not be empty")
         return Alphabet("".join(sorted(set(text))))
     if not Path(word).is_file():
-        detail = f"and {check.shown(word)} is none of them"
+        detail = f"but {check.shown(word)} is none of them"
         raise check.InputError("alphabet", "be chars, bytes or a tokenizer file", detail=detail)
     with check.renamed("path", "alphabet"):
         return Tokenizer.load(word)
@@ -71,7 +71,7 @@ def rows_to_learn(path: Path, column: str | None, alphabet: str, length: int) ->
         longest = max(range(len(found)), key=lambda number: found[number].size)
         raise check.InputError(
             "data", f"have a row of at least {length} tokens",
-            detail=f"and the longest, {where[longest]}, has {found[longest].size}",
+            detail=f"but the longest, {where[longest]}, has {found[longest].size}",
             remedy="Give a smaller {length}.",
         )  # fmt: skip
     note = ""
@@ -98,7 +98,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         if self.masks is not None and self.causal:
-            raise check.InputError("", "With {causal} there is no use for {masks}", remedy="Give a {schedule} instead.")
+            raise check.InputError("", "{masks} cannot be used with {causal}", remedy="Use {schedule} instead.")
         if self.masks is not None and self.schedules:
             raise check.InputError("", "Give either {masks} or {schedule}, not both")
 
@@ -151,7 +151,7 @@ def schedules_named(words: Sequence[str], length: int) -> dict[str, Schedule]:
         with check.within("schedule", word):
             which = order_named(name)
             if not isinstance(which, order.BlindOrder):
-                raise check.InputError("order", "not look at predictions", found=check.shown(name))
+                raise check.InputError("order", "be one that does not look at predictions", found=check.shown(name))
             check_combs([name], length)
             for number in numbers.split(","):
                 steps = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else number
@@ -254,7 +254,9 @@ def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
         if path.exists():
             _compare(path, about)
         elif (folder / models.FILE).exists() or (folder / models.CHECKPOINT).exists():
-            raise check.InputError("output", "not hold a model of another origin", detail=f"which '{folder}' does")
+            raise check.InputError(
+                "output", "be empty or hold the same run", detail=f"but '{folder}' holds a model without its run"
+            )
         else:
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps(about), encoding="utf-8")
@@ -265,7 +267,7 @@ def _compare(path: Path, about: dict[str, Any]) -> None:
     try:
         kept = json.loads(read_text(path, "output"))
     except (json.JSONDecodeError, RecursionError):
-        remedy = "Remove the folder, or choose another."
+        remedy = "Delete the folder, or choose another."
         raise check.InputError("", f"The file '{path}' is damaged", remedy=remedy) from None
     if kept != about:
         raise check.InputError(

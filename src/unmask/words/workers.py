@@ -31,12 +31,12 @@ class Workers:
         """The engine, for that device."""
         if self.engine == "ray":
             if ":" in device:
-                wanted = "be cuda with the {engine} ray, whose every worker has a GPU of its own"
+                wanted = "be cuda with {engine} ray, where every worker has its own GPU"
                 raise check.InputError("device", wanted, found=check.shown(device))
             return Ray(self.workers, self.address, gpu=device == "cuda")
         for option, value in (("workers", self.workers), ("address", self.address)):
             if value is not None:
-                raise check.InputError(option, "go with the {engine} ray", remedy="Give both or neither.")
+                raise check.InputError(option, "be used with {engine} ray")
         return LOCAL
 
 
