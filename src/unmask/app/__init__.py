@@ -6,7 +6,8 @@ wired in the last ones:
     laws, tradeoffs, runs, measured     what to show: one module per tab, plain dataclasses
     chart, panels, status               how it looks: HTML and SVG, with a sentence for every plot
     links, current                      what a view is called, and which one was asked for last
-    fields, tabs, page                  the page itself; only these import Gradio
+    guard, server                       who may ask, and the socket on which they do
+    fields, events, tabs, page          the page itself; only these import Gradio
 
 Pictures are small SVGs of our own: they follow the page's width and colours and need no script.
 """

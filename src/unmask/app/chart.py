@@ -2,7 +2,8 @@
 
 The curves are an SVG that is stretched to the width at hand. Numbers and names are ordinary text beside it, so that
 they stay legible on a telephone. Every chart has a sentence that says what it shows, with the numbers, and the picture
-refers to it (`aria-describedby`).
+refers to it (`aria-describedby`). Values under the pointer and the buttons of the legend are the work of `chart.js`,
+which reads them from the curves.
 """
 
 import math
@@ -20,6 +21,7 @@ from unmask.words.sentences import number
 _WIDTH, _HEIGHT = 1000, 1000  # units of the drawing, stretched by the page
 _BUCKETS = 240  # a curve has at most two points in each: its least and its greatest
 _COLOURS = 8  # of page.css
+_ROW, _TICK = 0.06, 0.04  # of the height: from one row of ticks to the next, and the length of a tick
 _DASHES = ("", "8 3", "12 3 2 3")
 
 
@@ -33,7 +35,7 @@ class Line:
         style: Number of its colour; more than there are colours change the dashes.
         faint: Whether it is drawn as a bound: thin and dotted.
         bars: Whether each value holds from one half before its place to one half after.
-        stems: Whether each value above zero stands alone, as a stem.
+        ticks: Whether it is 1 at some places and 0 elsewhere: these are ticks at the upper edge, beside any scale.
         zeros: Whether places where it is exactly 0 are marked at the lower edge; a logarithmic axis has no room for 0.
     """
 
@@ -43,7 +45,7 @@ class Line:
     style: int
     faint: bool = False
     bars: bool = False
-    stems: bool = False
+    ticks: bool = False
     zeros: bool = False
 
 
@@ -99,17 +101,29 @@ def html(chart: Chart) -> str:
             f"<p>{escape(chart.sentence)}</p></figcaption></figure>"
         )
     x_axis = _Axis.of(np.concatenate([[*line.x, *line.zeros] for line in lines]), chart.log_x, tight=True)
-    y_axis = _Axis.of(np.concatenate([[*line.low, *line.high] for line in lines]), chart.log_y)
-    paths = "".join(_path(line, x_axis, y_axis) for line in lines if line.x.size)
+    # Ticks stand beside the scale, which is theirs only if there is nothing else.
+    scaled = [line for line in lines if not line.ticks] or lines
+    y_axis = _Axis.of(np.concatenate([[*line.low, *line.high] for line in scaled]), chart.log_y)
+    ticked = [line for line in lines if line.ticks]
+    paths = "".join(
+        _ticks(line, place, x_axis, ticked.index(line)) if line.ticks else _path(line, place, x_axis, y_axis)
+        for place, line in enumerate(lines)
+        if line.x.size
+    )
     marks = _marks(lines, x_axis)
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
-    legend = "".join(f"<li>{_swatch(line)}{escape(line.name)}</li>" for line in lines)
+    legend = "".join(
+        f'<li><button type="button" aria-pressed="true" data-line="{place}">{_swatch(line)}{escape(line.name)}'
+        "</button></li>"
+        for place, line in enumerate(lines)
+    )
     margin = max(len(label) for _, label in y_axis.ticks)
     scale = ", logarithmic" if chart.log_y else ""
     return (
-        f'<figure class="chart" style="--margin:{margin}ch">'
+        f'<figure class="chart" style="--margin:{margin}ch" data-chart="{chart.key}" data-x="{x_axis.said}" '
+        f'data-y="{y_axis.said}" data-unit="{escape(chart.x_label)}">'
         f'<b class="title" id="{chart.key}-title">{escape(chart.title)}</b>'
         f'<div class="unit">{escape(chart.y_label)}{scale}</div>'
         f'<div class="field"><div class="rows" aria-hidden="true">{rows}</div>'
@@ -147,6 +161,11 @@ class _Axis:
         ticks = tuple(((mark - low) / (high - low), _label(10**mark if logarithmic else mark)) for mark in marks)
         return cls(low, high, logarithmic, ticks)
 
+    @property
+    def said(self) -> str:
+        """Its ends and whether it is logarithmic, for `chart.js`."""
+        return f"{self.low:.10g} {self.high:.10g} {int(self.logarithmic)}"
+
     def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         values = np.log10(values) if self.logarithmic else values
         return (values - self.low) / (self.high - self.low)
@@ -183,7 +202,7 @@ class _Drawn:
     name: str
     style: int
     faint: bool
-    stems: bool
+    ticks: bool
     x: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -201,19 +220,22 @@ def _drawn(line: Line, chart: Chart) -> _Drawn:
     zeros = x[good & (y == 0)] if line.zeros else np.empty(0)
     good &= (y > 0) | (not chart.log_y)
     x, y = x[good], y[good]
-    if line.stems:
+    if line.ticks:
         x, y = x[y > 0], y[y > 0]
+        if x.size > _BUCKETS:  # more of them would be a solid block
+            x, y = (each[np.arange(_BUCKETS) * x.size // _BUCKETS] for each in (x, y))
+        return _Drawn(line.name, line.style, line.faint, True, x, y, y, zeros)
     if line.bars and x.size <= _BUCKETS:
         x, y = np.stack([x - 0.5, x + 0.5], axis=1).ravel(), np.repeat(y, 2)
-    if (x.size if line.stems else _turns(y)) > _BUCKETS:
+    if _turns(y) > _BUCKETS:
         # One line to and fro would be a solid block, or teeth that are not there.
         edges = np.arange(_BUCKETS) * x.size // _BUCKETS
         high = np.maximum.reduceat(y, edges)
-        low = np.zeros_like(high) if line.stems else np.minimum.reduceat(y, edges)
+        low = np.minimum.reduceat(y, edges)
         x = np.concatenate([x[edges][:-1], x[-1:]])
         return _Drawn(line.name, line.style, line.faint, False, x, low, high, zeros)
     x, y = thinned(x, y)
-    return _Drawn(line.name, line.style, line.faint, line.stems, x, y, y, zeros)
+    return _Drawn(line.name, line.style, line.faint, False, x, y, y, zeros)
 
 
 def _turns(y: NDArray[np.float64]) -> int:
@@ -223,29 +245,35 @@ def _turns(y: NDArray[np.float64]) -> int:
     return int(np.count_nonzero(up[1:] != up[:-1]))
 
 
-def _path(line: _Drawn, x_axis: _Axis, y_axis: _Axis) -> str:
+def _ticks(line: _Drawn, place: int, x_axis: _Axis, row: int) -> str:
+    """Ticks of one curve at the upper edge, each curve in a row of its own."""
+    top = _HEIGHT * _ROW * row
+    marks = "".join(f"M{at:.1f} {top:.0f}v{_HEIGHT * _TICK:.0f}" for at in (x_axis.place(line.x) * _WIDTH).tolist())
+    return f'<path {_look(line)} data-line="{place}" data-kind="ticks" d="{marks}"/>'
+
+
+def _path(line: _Drawn, place: int, x_axis: _Axis, y_axis: _Axis) -> str:
     across = x_axis.place(line.x) * _WIDTH
     low, up = ((1 - y_axis.place(values)) * _HEIGHT for values in (line.low, line.high))
     if line.x.size == 1:  # a lone point would not be seen
         across, up = np.array([across[0] - 8, across[0] + 8]), np.repeat(up, 2)
-    if line.stems:
-        stems = "".join(f"M{a:.0f} {_HEIGHT}V{b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
-        return f'<path {_look(line)} d="{stems}"/>'
     if line.band:
         across, up = np.concatenate([across, across[::-1]]), np.concatenate([up, low[::-1]])
-    points = " ".join(f"{a:.0f} {b:.0f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
-    return f'<path {_look(line)} d="M{points}{"Z" if line.band else ""}"/>'
+    points = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(across.tolist(), up.tolist(), strict=True))
+    kind = "band" if line.band else "line"
+    return f'<path {_look(line)} data-line="{place}" data-kind="{kind}" d="M{points}{"Z" if line.band else ""}"/>'
 
 
 def _marks(lines: Sequence[_Drawn], x_axis: _Axis) -> str:
     """A mark for every zero at the lower edge; several at one place stand one above the other."""
     below: Counter[float] = Counter()
     marks = []
-    for line in lines:
+    for number_of, line in enumerate(lines):
         for place in line.zeros.tolist():
             left = float(x_axis.place(np.array(place)))
             style = f"left:{left:.2%};bottom:{0.6 * below[place]:.1f}rem"
-            marks.append(f'<span class="c{line.style % _COLOURS}" style="{style}">▾</span>')
+            kind = f'class="c{line.style % _COLOURS}" data-line="{number_of}"'
+            marks.append(f'<span {kind} style="{style}">▾</span>')
             below[place] += 1
     return "".join(marks)
 

@@ -1,7 +1,9 @@
 """Fields that answer for themselves: whatever is wrong with a value is said next to it, in one sentence."""
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -36,16 +38,20 @@ class Form:
         self.aliases = aliases or {}
         self.fields: dict[str, Any] = {}
         self.parsers: dict[str, Parser] = {}
+        self.unsaid: dict[str, Any] = {}
         self.places: dict[str, gr.HTML] = {}
         self.current = Current()
 
-    def add(self, name: str, field: Any, parse: Parser | None) -> Any:
+    def add(self, name: str, field: Any, parse: Parser | None, *, unsaid: Any = None) -> Any:
         """Take a field that was just made, and put the place for its sentence below it.
 
         Arguments:
             name: The argument. field: The component. parse: Reads its value from a link; None if no link can bring it.
+            unsaid: The value that a link leaves out, with which the field must begin; None if it says every one.
         """
         self.fields[name] = field
+        if unsaid is not None:
+            self.unsaid[name] = unsaid
         if parse is not None:
             self.parsers[name] = parse
         self._place(name)
@@ -55,6 +61,7 @@ class Form:
         """The place for sentences that belong to no single field, and for the number of a request."""
         self._place("")
         self.turn = gr.Textbox("0", visible="hidden", container=False)
+        self.turn.preprocess = _counted
 
     def _place(self, name: str) -> None:
         identity = f"{self.tab}-{name or 'form'}-problem".replace(" ", "-")
@@ -117,9 +124,16 @@ class Form:
             for name, value in zip(self.fields, given, strict=True)
         }
 
-    def answers(self, error: BaseException | None = None) -> list[str]:
-        """For each place its sentence; empty where all is well."""
+    def answers(self, error: BaseException | None = None, notes: Mapping[str, str] | None = None) -> list[str]:
+        """For each place its sentence; empty where all is well.
+
+        Arguments:
+            error: What is wrong, if anything is.
+            notes: By field, what was done differently from what it says.
+        """
         sentences = dict.fromkeys(self.places, "")
+        for name, words in (notes or {}).items():
+            sentences[name] = f'<p class="clamped" role="status">{escape(words)}</p>'
         if error is not None:
             name, words = self._sentence(error)
             sentences[name] = f'<p role="alert">{escape(words)}</p>'
@@ -147,23 +161,36 @@ class Form:
 
     def link(self, values: dict[str, Any]) -> str:
         """The link to this view, which is made from these values."""
-        address = escape(link(self.tab, {name: values[name] for name in self.parsers if name in values}))
+        said = {name: values[name] for name in self.parsers if name in values}
+        said = {name: value for name, value in said.items() if name not in self.unsaid or value != self.unsaid[name]}
+        address = escape(link(self.tab, said))
         return f'<a href="{address}">Link to this view</a>'
 
 
-def answered(form: Form, outputs: int) -> Callable[[Callable[..., Sequence[Any]]], Callable[..., list[Any]]]:
+def _counted(payload: object) -> str:
+    """The number of a request, which only a page counts: anything else is not from one."""
+    if not isinstance(payload, str | int) or not re.fullmatch("[0-9]{1,15}", str(payload)):
+        raise gr.Error("The number of a request must be a number.", print_exception=False)
+    return str(payload)
+
+
+def answered(
+    form: Form, outputs: int, notes: Callable[[dict[str, Any]], Mapping[str, str]] = lambda values: {}
+) -> Callable[[Callable[..., Sequence[Any]]], Callable[..., list[Any]]]:
     """Makes a handler of a function of the form's values: a mistake leaves the view as it is and is said in its place.
 
     Arguments:
         form: The form whose values are the handler's inputs, and whose places follow its other outputs.
         outputs: How many other outputs there are.
+        notes: What is done differently from what the values say, by field.
     """
 
     def decorate(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
         def handler(request: gr.Request, turn: str, *given: Any) -> list[Any]:
             work = form.current.begin(request.session_hash, turn)
             try:
-                shown = [*function(form.values(given)), *form.answers()]
+                values = form.values(given)
+                shown = [*function(values), *form.answers(notes=notes(values))]
             except (InputError, *MISTAKES) as error:
                 shown = [*[gr.skip()] * outputs, *form.answers(error)]
             return shown if work.current else [gr.skip()] * len(shown)
@@ -254,11 +281,38 @@ def settled(triggers: Sequence[Any]) -> Any:
 
 
 def whole_slider(**options: Any) -> gr.Slider:
-    """A slider of whole numbers whose number box may hold anything: what does not fit is answered by the form."""
-    slider = gr.Slider(step=1, buttons=[], **options)
+    """A logarithmic slider of whole numbers whose number box may hold anything: the form answers what does not fit.
+
+    Gradio has only linear ones: `page.js` puts a logarithmic one in its place.
+    """
+    slider = gr.Slider(step=1, buttons=[], elem_classes="logarithmic", **options)
+    return _unchecked(slider)
+
+
+def real_slider(**options: Any) -> gr.Slider:
+    """The same for numbers in steps of a twentieth."""
+    return _unchecked(gr.Slider(step=0.05, buttons=[], **options))
+
+
+def _unchecked(slider: gr.Slider) -> gr.Slider:
     # Gradio would answer a number out of range by a message that flies in and away.
     slider.preprocess = lambda payload: payload
     return slider
+
+
+@contextmanager
+def folded(tab: str) -> Iterator[None]:
+    """Settings that fold on a phone, where the picture is wanted first; on a wide page they are always open.
+
+    Arguments:
+        tab: The name of the tab.
+    """
+    gr.HTML(
+        f'<button type="button" class="fold" aria-expanded="false" aria-controls="{tab}-settings">Settings</button>',
+        elem_id=f"{tab}-fold", elem_classes="folds",
+    )  # fmt: skip
+    with gr.Column(elem_id=f"{tab}-settings", elem_classes="settings"):
+        yield
 
 
 def download(form: Form, kind: str, name: str, text: Callable[[dict[str, Any]], str]) -> None:

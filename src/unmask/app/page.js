@@ -1,77 +1,5 @@
-// The player of the tab "Watch" and the downloads. A run arrives as two texts in which every token carries its step;
-// which of them are shown, and which are new, is decided here, so that going back and forth asks nobody.
+// What every tab needs: numbered requests, downloads, sentences tied to their fields, and settings that fold.
 (() => {
-  const view = { run: null, since: 0, shown: 0, playing: false, cancelled: false, timer: null };
-  const pace = 300; // milliseconds for a step
-  const frames = 36; // in which a text is shown at most: of many steps, several at a time
-
-  const sections = () => [...document.querySelectorAll("#watch-runs section")];
-  const taken = () => Math.max(0, ...sections().map((section) => +section.dataset.taken));
-  const finished = () => sections().every((section) => section.dataset.finished === "1");
-  const coming = () => !finished() && document.querySelector("#watch-status progress") !== null; // unless cancelled
-  const plural = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-
-  function draw() {
-    const run = sections()[0]?.dataset.run ?? null;
-    if (run !== view.run) { // another text: it is followed from its beginning, as it comes
-      stop();
-      view.run = run;
-      view.cancelled = false;
-      show(0);
-      if (run !== null) start();
-    }
-    if (view.cancelled) show(taken()); // a step that was on its way when it was cancelled may come after that
-    for (const section of sections()) {
-      const own = Math.min(view.shown, +section.dataset.taken);
-      for (const token of section.querySelectorAll("[data-step]")) {
-        const step = +token.dataset.step;
-        // When an answer was found to be over is not recorded: what was not needed after it is empty at the last step.
-        const open = step === -3 || step >= own || (step === -2 && own < +section.dataset.taken);
-        const text = open ? "_" : token.dataset.text;
-        const fresh = !open && step >= Math.min(view.since, own - 1);
-        if (token.textContent !== text || token.classList.contains("new") !== fresh) {
-          token.replaceChildren(fresh ? Object.assign(document.createElement("mark"), { textContent: text }) : text);
-        }
-        token.classList.toggle("open", open);
-        token.classList.toggle("new", fresh);
-      }
-      const nll = section.dataset.nll.split(" ").map(Number);
-      const [valid, scored] = [section.dataset.valid, section.dataset.scored].map((list) => list.split(" ").map(Number));
-      const bits = own ? nll[own - 1] / Math.max(scored[own - 1], 1) / Math.log(2) : 0;
-      const count = section.querySelector(".count");
-      const words = own
-        ? `${plural(own, "evaluation")} · ${plural(valid[own - 1], "token")} · ${(valid[own - 1] / own).toFixed(2)} tokens per evaluation · ${bits.toFixed(3)} bits per token`
-        : "nothing revealed yet";
-      if (count.textContent !== words) count.textContent = words;
-    }
-    const button = document.querySelector("#watch-play");
-    const label = view.playing ? "Pause" : "Play";
-    if (button && button.textContent.trim() !== label) button.textContent = label;
-    for (const each of document.querySelectorAll("#watch-play, #watch-back, #watch-step")) each.disabled = run === null;
-  }
-
-  function show(step, since = step - 1) {
-    view.shown = step;
-    view.since = Math.max(since, 0);
-  }
-
-  function tick() {
-    const leap = Math.ceil(Math.max(...sections().map((section) => +section.dataset.planned)) / frames) || 1;
-    if (view.shown < taken()) show(Math.min(view.shown + leap, taken()), view.shown);
-    else if (!coming()) stop();
-    draw();
-  }
-
-  function start() {
-    view.playing = true;
-    view.timer = setInterval(tick, pace);
-  }
-
-  function stop() {
-    clearInterval(view.timer);
-    view.playing = false;
-  }
-
   let turn = 0;
   const drawing = {}; // by tab: the answer that is being drawn, as a promise and what ends it
   const patience = 5000; // milliseconds: long work that is not wanted any more may take longer to notice
@@ -99,30 +27,9 @@
       drawing[tab]?.end();
       delete drawing[tab];
     },
-    play() {
-      view.cancelled = false;
-      if (view.playing) {
-        stop();
-      } else {
-        if (view.shown >= taken() && !coming()) show(0);
-        start();
-      }
-      draw();
-    },
-    move(by) {
-      view.cancelled = false;
-      stop();
-      show(Math.min(Math.max(view.shown + by, 0), taken()));
-      draw();
-    },
-    halt() { // cancelled: what was revealed is shown at once
-      stop();
-      view.cancelled = true;
-      draw();
-    },
-    save(name, text) {
+    save(name, text, type = "text/plain") {
       if (!text) return;
-      const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+      const address = URL.createObjectURL(new Blob([text], { type }));
       const anchor = Object.assign(document.createElement("a"), { href: address, download: name });
       anchor.click();
       setTimeout(() => URL.revokeObjectURL(address), 10000);
@@ -131,7 +38,9 @@
 
   // A sentence is tied to the field above it, for those who cannot see that it stands there.
   function tie(place) {
-    const wrong = place.querySelector("p") !== null;
+    const wrong = place.querySelector("p[role=alert]") !== null;
+    const settings = place.closest(".settings");
+    if (wrong && settings) fold(settings, true); // nobody finds a sentence that is folded away
     const edges = place.getBoundingClientRect();
     if (wrong && (edges.bottom < 0 || edges.top > window.innerHeight)) place.scrollIntoView({ block: "center" });
     for (const field of place.previousElementSibling?.querySelectorAll("input, textarea") ?? []) {
@@ -145,10 +54,55 @@
     for (const found of new Set(changes.map((change) => place(change.target)))) if (found) tie(found);
   }).observe(document, { childList: true, subtree: true, characterData: true });
 
-  // A picture must be in its right state before it is painted, not a moment later. Gradio may replace it or change it in
-  // place; what is drawn here changes it once more, and then no longer.
-  const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs");
-  new MutationObserver((changes) => changes.some((change) => inside(change.target)) && draw()).observe(document, {
-    childList: true, subtree: true, characterData: true, attributeFilter: ["data-run", "data-taken", "data-step", "data-text"],
+  // Sliders that span decades are logarithmic: one of our own in the place of Gradio's, which keeps the number. The arrow
+  // keys still count by ones.
+  function logarithmic(block) {
+    const [range, box] = [block.querySelector("input[type=range]"), block.querySelector("input[type=number]")];
+    if (!range || !box || block.querySelector("input[data-logarithmic]")) return;
+    const [low, high, fine] = [+range.min, +range.max, 1000];
+    const own = Object.assign(document.createElement("input"), { type: "range", min: 0, max: fine, step: "any" });
+    own.dataset.logarithmic = "";
+    own.className = range.className;
+    own.setAttribute("aria-label", range.getAttribute("aria-label"));
+    const there = () => {
+      const value = Math.min(Math.max(+box.value || low, low), high);
+      own.value = (fine * Math.log(value / low)) / Math.log(high / low);
+      own.style.setProperty("--range_progress", `${own.value / (fine / 100)}%`);
+      own.setAttribute("aria-valuetext", value.toLocaleString("en"));
+    };
+    const put = (value, event) => {
+      range.value = Math.min(Math.max(value, low), high);
+      for (const each of event) range.dispatchEvent(new Event(each, { bubbles: true }));
+    };
+    const chosen = () => Math.round(low * (high / low) ** (own.value / fine));
+    own.addEventListener("input", () => put(chosen(), ["input"]));
+    own.addEventListener("change", () => put(chosen(), ["input", "change", "pointerup"]));
+    own.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      put(+box.value + by, ["input", "change", "pointerup"]);
+      requestAnimationFrame(there);
+    });
+    range.tabIndex = -1;
+    range.setAttribute("aria-hidden", "true");
+    range.before(own);
+    box.addEventListener("input", there);
+    // Gradio changes the number too, which is no event; how far its own slider is filled follows it.
+    new MutationObserver(there).observe(range, { attributes: true });
+    setTimeout(there);
+    there();
+  }
+  new MutationObserver(() => document.querySelectorAll(".logarithmic").forEach(logarithmic)).observe(document, { childList: true, subtree: true });
+
+  // On a phone settings are folded away: the picture comes first.
+  function fold(settings, open) {
+    settings.toggleAttribute("data-unfolded", open);
+    document.querySelector(`[aria-controls="${settings.id}"]`)?.setAttribute("aria-expanded", String(open));
+  }
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("button.fold");
+    const settings = button && document.getElementById(button.getAttribute("aria-controls"));
+    if (settings) fold(settings, !settings.hasAttribute("data-unfolded"));
   });
 })();

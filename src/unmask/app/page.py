@@ -2,7 +2,9 @@
 
 import os
 import socket
-from collections.abc import Mapping
+import time
+import webbrowser
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from threading import Thread
@@ -13,14 +15,19 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("GRADIO_RUN_HISTORY", "False")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+import fastapi
 import gradio as gr
 from gradio.themes import Default
+from starlette.routing import Mount
 
 from unmask import _check as check
 from unmask import models
 from unmask.app import links
 from unmask.app.data import schedules as laws
+from unmask.app.events import Events
 from unmask.app.fields import QUIET
+from unmask.app.guard import UPLOAD, Guard, Names, is_name
+from unmask.app.server import Server, listening
 from unmask.app.tabs import Tab, distributions, model, schedules, watch
 from unmask.calibration import Calibration
 from unmask.words.schedules import FREE_SIZES
@@ -28,7 +35,8 @@ from unmask.words.schedules import FREE_SIZES
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "DejaVu Sans Mono", "Consolas", "monospace")
 _KEPT = (3600, 86400)  # seconds between two looks for uploaded files, and after which one is deleted
-_TITLES = {"schedules": "Schedules", "distributions": "Distributions", "watch": "Watch", "model": "Your model"}
+_TITLES = {"watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model"}
+_SCRIPTS = ("page.js", "chart.js", "player.js", "animation.js")
 
 
 def build(writer: models.Model, calibration: Calibration | None, name: str) -> gr.Blocks:
@@ -40,16 +48,16 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         name: What that calibration is.
     """
     makers = {
+        "watch": lambda: watch.build(writer, calibration),
         "schedules": schedules.build,
         "distributions": distributions.build,
-        "watch": lambda: watch.build(writer),
         "model": lambda: model.build(writer, calibration, name),
     }
     tabs: dict[str, Tab] = {}
     with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False, delete_cache=_KEPT) as page:
         gr.HTML(
-            "<h1>unmask</h1><p class='facts'>Unmasking schedules, seen working. What a schedule costs is computed, not "
-            "guessed; everything runs on this machine.</p>"
+            "<h1>unmask</h1><p class='facts'>Watch unmasking schedules at work, and see what each of them costs. "
+            "Everything runs on this machine.</p>"
         )
         notice = gr.HTML(elem_id="notice", elem_classes="problem")
         with gr.Tabs(overflow_behavior="wrap") as row:
@@ -64,6 +72,8 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         ready = page.load(opened, None, [row, notice, *fields], **QUIET, queue=False, show_progress="hidden")
         for tab in tabs.values():
             tab.form.shows(ready.then, tab.refresh, tab.outputs, **tab.running)
+        # The fields are as the link wants them: the tab *Watch* may begin.
+        ready.then(None, None, None, js="() => window.unmask.ready()", **QUIET)
     return page
 
 
@@ -87,48 +97,63 @@ def looks() -> dict[str, Any]:
     return {
         "theme": Default(primary_hue="blue", font=_FONT, font_mono=_MONO).set(**dark),
         "css": files.joinpath("page.css").read_text(encoding="utf-8"),
-        "head": f"<script>{files.joinpath('page.js').read_text(encoding='utf-8')}</script>",
+        "head": "".join(f"<script>{files.joinpath(each).read_text(encoding='utf-8')}</script>" for each in _SCRIPTS),
         "footer_links": [],
     }
 
 
-def serve(page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: bool = True) -> str:
+def serve(
+    page: gr.Blocks, *, host: str, port: int | None, browser: bool, wait: bool = True, names: Sequence[str] = ()
+) -> str:
     """Serve the page until it is interrupted; its address.
 
     Arguments:
         page: The page. host: Address to listen on. port: Port; a free one from 7860 on by default.
-        browser: Whether to open it in a browser. wait: Whether to stay until interrupted.
+        browser: Whether to open it in a browser. wait: Whether to stay until interrupted; else `page.close` ends it.
+        names: Other names under which it may be asked for, as `NAME` or `NAME:PORT`: those of a proxy.
     """
-    _own(host)
+    for name in names:
+        if not is_name(name):
+            raise check.InputError("allow-host", "be a name such as plots.example.org", found=check.shown(name))
+    at = listening(host, port)
     # What is compiled on first use takes a second, which the first slider should not.
     Thread(target=warm, daemon=True).start()
-    try:
-        _, address, _ = _launched(page, host, port, browser)
-    except OSError:
-        where = f"{host}:{port}" if port is not None else host
-        raise check.InputError(
-            "port", "be free to listen on", detail=f"which {where} is not", remedy="Take another."
-        ) from None
+    port = int(at.getsockname()[1])
+    machine = {socket.gethostname(), socket.getfqdn()}
+    server = Server(_guarded(page, Names(host, port, names, machine)), at)
+    # So that `page.close` ends it, as it ends a server of Gradio's own.
+    page.server = server  # pyright: ignore[reportAttributeAccessIssue]
+    server.wait()
+    shown = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host.strip("[]") else host
+    address = f"http://{shown}:{port}/"
+    if browser:
+        webbrowser.open(address)
     if wait:
-        page.block_thread()
+        stay(page)
     return address
 
 
-def _own(host: str) -> None:
-    """Refuse an address of another machine, for which Gradio would wait for ever."""
+def stay(page: gr.Blocks) -> None:
+    """Wait until the page that is served is interrupted, and end it."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as trial:
-            trial.bind(address)
-    except (OSError, UnicodeError):
-        raise check.InputError("host", "be an address of this machine", detail=f"which '{host}' is not") from None
+        while page.server.running:  # pyright: ignore[reportAttributeAccessIssue]
+            time.sleep(0.1)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        page.close(verbose=False)
 
 
-def _launched(page: gr.Blocks, host: str, port: int | None, browser: bool) -> tuple[Any, str, str]:
-    return page.launch(
-        server_name=host, server_port=port, inbrowser=browser, prevent_thread_lock=True, quiet=True, share=False,
-        enable_monitoring=False, ssr_mode=False, max_file_size="64mb", **looks(),
+def _guarded(page: gr.Blocks, names: Names) -> Guard:
+    """The page as an application that nobody but its own visitors can use."""
+    app = fastapi.FastAPI(openapi_url=None)
+    gr.mount_gradio_app(
+        app, page, path="", ssr_mode=False, enable_monitoring=False, run_history=False, mcp_server=False, pwa=False,
+        max_file_size=UPLOAD, **looks(),
     )  # fmt: skip
+    (mounted,) = (route for route in app.routes if isinstance(route, Mount))
+    page.app = mounted.app  # pyright: ignore[reportAttributeAccessIssue] - `close` tells it to end what is under way
+    return Guard(app, names, Events(page))
 
 
 def warm() -> None:

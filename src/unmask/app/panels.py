@@ -1,4 +1,4 @@
-"""What each tab shows, as HTML: charts with their sentences, tables, and texts with the newest tokens marked."""
+"""What the tabs show, as HTML: charts with their sentences, and tables. The texts of *Watch* are in `player`."""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,14 +10,13 @@ from unmask.app.chart import Chart, Line, spoken
 from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import model as measured
 from unmask.app.data import schedules as laws
-from unmask.app.data import watch as runs
 from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
-from unmask.sample.trace import GIVEN, OPEN
-from unmask.words.sentences import ROUNDING, counted, number, per_evaluation
+from unmask.words.sentences import ROUNDING, counted, evaluated, number
 
 _SPREAD = "After ± is the standard error that the estimated curve leaves."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
 _GREY = 7  # the colour of what is no schedule
+_MARKED = 5  # the colour of what is advised
 _SHOWN = (8, 16, 32, 64, 128, 256)  # columns of the table of errors, as far as they fit
 
 
@@ -39,6 +38,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
     spread = max(law.mean_sizes.max() / max(law.mean_sizes.min(), 1e-300) for law in view.laws)
     sizes = "; ".join(_range(law.name, law.mean_sizes) for law in view.laws)
     cuts = "; ".join(_cuts(law) for law in view.laws)
+    ticks = " Ticks at the top are the cuts of fixed sizes, which are certain." if any(map(_fixed, view.laws)) else ""
     peaks = "; ".join(
         f"{law.name} at most {spoken(float(law.overhang.max()))} at token {int(law.overhang.argmax()) + 1}"
         for law in view.laws
@@ -65,10 +65,10 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
         Chart(
             "cuts",
             "Cut probabilities",
-            f"How likely a step ends after so many tokens of {view.length:,}: {cuts}.",
+            f"How likely a step ends after so many tokens of {view.length:,}: {cuts}.{ticks}",
             "tokens revealed",
             "probability",
-            [Line(law.name, place, law.cuts, _style(law.name), stems=_fixed(law)) for law in view.laws],
+            [Line(law.name, place, law.cuts, _style(law.name), ticks=_fixed(law)) for law in view.laws],
         ),
         Chart(
             "overhang",
@@ -160,50 +160,6 @@ def _error_table(view: tradeoffs.Tradeoff) -> str:
     return table("Expected KL in nats", heads, rows, caption)
 
 
-def watched(both: Sequence[runs.Run], key: str = "") -> str:
-    """Two texts side by side. Every token carries its step, so that the page can go back and forth by itself.
-
-    Arguments:
-        both: The runs.
-        key: Tells this pair from others that the page has seen.
-    """
-    sides = (_run(run, side, key) for run, side in zip(both, ("left", "right"), strict=True))
-    return f'<div class="runs">{"".join(sides)}</div>'
-
-
-def _run(run: runs.Run, side: str, key: str) -> str:
-    kinds = {GIVEN: "given", OPEN: "open"}
-    # Whoever cannot see a line is told of it: underlined was given, struck out comes after the end. `page.js` puts what
-    # is new in a <mark>.
-    drawn = ["s" if over else "span" for over in run.beyond]
-    tags = ["u" if step == GIVEN else tag for step, tag in zip(run.revealed, drawn, strict=True)]
-    letters = "".join(
-        f'<{tag} class="{kinds.get(step, "")}" data-step="{step}" data-text="{escape(piece)}">'
-        f"{escape(piece) or ('_' if step == OPEN else '')}</{tag}>"
-        for piece, step, tag in zip(run.pieces, run.revealed, tags, strict=True)
-    )
-    valid, scored = (" ".join(map(str, each)) for each in (run.valid, run.scored))
-    nll = " ".join(f"{value:.4f}" for value in run.nll)
-    return (
-        f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" '
-        f'data-planned="{run.planned or 0}" '
-        f'data-nll="{nll}" data-valid="{valid}" data-scored="{scored}" data-finished="{int(run.finished)}">'
-        f"<h3>{escape(run.title)}</h3>"
-        f'<p class="count" role="status">{_counted(run)}</p><p class="text">{letters}</p></section>'
-    )
-
-
-def _counted(run: runs.Run) -> str:
-    """The same words as `page.js` writes when it goes back and forth."""
-    if not run.steps:
-        return "nothing revealed yet"
-    nll, valid = run.nll[-1], run.valid[-1]
-    return (
-        f"{counted(run.steps, 'evaluation')} · {counted(valid, 'token')} · {per_evaluation(valid / run.steps)} · "
-        f"{nll / max(run.scored[-1], 1) / np.log(2):.3f} bits per token"
-    )
-
-
 def report(view: measured.Overview, warning: str) -> str:
     """Advice, loss curves, costs and the implied sizes, after a warning if there is one."""
     first, *others = view.words
@@ -236,6 +192,18 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
     least = min(view.losses, key=lambda each: each.loss[-1])
     ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
     ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.losses)
+    advice, unit = view.advice, view.advice.tokens * np.log(2)
+    best = advice.best / unit
+    above = [np.where(each.costs - best > ROUNDING, each.costs - best, 0.0) for each in view.losses]
+    ends_at = float(max(each.costs.size for each in view.losses))
+    marks: list[Line] = []
+    if advice.limit is not None:
+        allowed = advice.limit / unit - best
+        both = np.array([1.0, ends_at])
+        marks.append(Line(f"target, {spoken(allowed)}", both, np.repeat(allowed, 2), _GREY, faint=True))
+    spent = np.array([advice.evaluations])
+    took = np.array([advice.plan.nll / unit - best])
+    marks.append(Line(f"advised: {advice.order}", spent, took, _MARKED))
     return [
         Chart(
             "losses",
@@ -249,14 +217,20 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
         Chart(
             "costs",
             "Cost of the best sizes",
-            f"Predicted bits per token against the number of steps; the least of each order: {ends}.",
+            f"Predicted bits per token above the best one token at a time ({advice.reference}, {spoken(best)}), "
+            f"against the number of steps. The lowest total of each order: {ends}. The advice costs "
+            f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost that is no higher.",
             "steps",
-            "bits per token",
+            "bits per token above the best",
             [
-                Line(each.name, np.arange(1.0, each.costs.size + 1), each.costs, index[each.name])
-                for each in view.losses
+                *(
+                    Line(each.name, np.arange(1.0, each.costs.size + 1), extra, index[each.name], zeros=True)
+                    for each, extra in zip(view.losses, above, strict=True)
+                ),
+                *marks,
             ],
             log_x=True,
+            log_y=True,
         ),
     ]
 

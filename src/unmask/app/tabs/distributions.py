@@ -5,9 +5,9 @@ from typing import Any
 
 import gradio as gr
 
-from unmask.app import links, panels
+from unmask.app import links, panels, player
 from unmask.app.data import distributions as tradeoffs
-from unmask.app.fields import LIVE, LONG, QUIET, Form, download, follow, settled, stop, streamed, whole_slider
+from unmask.app.fields import LIVE, LONG, QUIET, Form, download, folded, follow, settled, stop, streamed, whole_slider
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.names import DISTRIBUTIONS
@@ -23,7 +23,7 @@ def build() -> Tab:
     form = Form("distributions", aliases={"estimate-curve": "draws", "distribution": "family"})
     first = DISTRIBUTIONS[_FIRST].usual
     with gr.Row():
-        with gr.Column(scale=1, min_width=280):
+        with gr.Column(scale=1, min_width=280), folded("distributions"):
             family = gr.Dropdown(list(DISTRIBUTIONS), value=_FIRST, label="Family", elem_id="distributions-family")
             form.add("family", family, links.one_of(list(DISTRIBUTIONS)))
             length = whole_slider(minimum=2, maximum=tradeoffs.LONGEST, value=first["length"], label="Length")
@@ -42,6 +42,7 @@ def build() -> Tab:
                 list(BLIND_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"
             )
             form.add("size", sizes, links.some_of(BLIND_SIZES))
+            gr.HTML(player.glossary(BLIND_SIZES))
             form.finish()
             address = gr.HTML(elem_id="distributions-link", elem_classes="link")
             with gr.Row():

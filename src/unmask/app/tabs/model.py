@@ -9,7 +9,7 @@ import gradio as gr
 from unmask import _check as check
 from unmask.app import links, panels
 from unmask.app.data import model as measured
-from unmask.app.fields import LONG, Form, download, follow, settled, stop, streamed
+from unmask.app.fields import LONG, Form, download, folded, follow, settled, stop, streamed
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.calibration import Calibration
@@ -29,7 +29,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
         return _report(calibration, values)
 
     with gr.Row():
-        with gr.Column(scale=1, min_width=280):
+        with gr.Column(scale=1, min_width=280), folded("model"):
             file = gr.File(
                 label="Calibration file", file_types=[".json"], type="filepath", elem_id="model-file", height=140
             )

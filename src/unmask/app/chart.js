@@ -1,0 +1,110 @@
+// Charts that answer: values under the pointer, and a legend whose buttons hide and show their curves. All of it is read
+// from the curves themselves, so that a chart is no larger for it.
+(() => {
+  const off = {}; // by chart, the names of curves that were switched off: they stay so when the chart is drawn anew
+  const size = 1000; // of the drawing, both ways
+
+  const axis = (said) => {
+    const [low, high, logarithmic] = said.split(" ").map(Number);
+    return (share) => (logarithmic ? 10 ** (low + share * (high - low)) : low + share * (high - low));
+  };
+  const named = (button) => button.textContent.trim();
+  const hidden = (chart) => (off[chart.dataset.chart] ??= new Set());
+  const spoken = (value) => (Math.abs(value) < 1e-12 ? "0" : String(+value.toPrecision(3)));
+
+  function apply(chart) {
+    for (const button of chart.querySelectorAll("li button")) {
+      const gone = hidden(chart).has(named(button));
+      button.setAttribute("aria-pressed", String(!gone));
+      for (const each of chart.querySelectorAll(`.field [data-line="${button.dataset.line}"]`)) each.toggleAttribute("data-off", gone);
+    }
+  }
+
+  // The value of a curve next to a place across; null where it has none.
+  function value(path, share, x, y) {
+    const points = (path.getAttribute("d").match(/-?[\d.]+/g) ?? []).map(Number);
+    const kind = path.dataset.kind;
+    if (kind === "ticks") { // three numbers for each: where, from which height, how long
+      const places = points.filter((_, place) => place % 3 === 0).map((each) => Math.round(x(each / size)));
+      return places.length < 240 ? (places.includes(Math.round(x(share))) ? "1" : "0") : null;
+    }
+    const pairs = points.flatMap((each, place) => (place % 2 ? [] : [[each, points[place + 1]]]));
+    const one = kind === "band" ? pairs.slice(0, pairs.length / 2) : pairs;
+    const place = share * size;
+    const nearest = one.reduce((best, each) => (Math.abs(each[0] - place) < Math.abs(best[0] - place) ? each : best));
+    const reach = Math.max(size / 50, ...one.slice(1, 3).map((each, index) => (each[0] - one[index][0]) / 2));
+    const beyond = place < one[0][0] - reach || place > one.at(-1)[0] + reach;
+    if (beyond) return null;
+    const high = y(1 - nearest[1] / size);
+    if (kind !== "band") return spoken(high);
+    const low = pairs.slice(pairs.length / 2).find((each) => each[0] === nearest[0]);
+    return `${spoken(y(1 - low[1] / size))} to ${spoken(high)}`;
+  }
+
+  function made(field, kind) {
+    const found = field.querySelector(`.${kind}`);
+    return found ?? field.appendChild(Object.assign(document.createElement("div"), { className: kind, ariaHidden: "true" }));
+  }
+
+  function leave(chart) {
+    for (const each of chart?.querySelectorAll(".cross, .values") ?? []) each.remove();
+  }
+
+  let last = null;
+  document.addEventListener("pointermove", (event) => {
+    const field = event.target.closest?.(".chart .field");
+    const chart = field?.closest(".chart") ?? null;
+    if (chart !== last) leave(last);
+    last = chart;
+    if (!chart) return;
+    const edges = field.querySelector("svg").getBoundingClientRect();
+    const share = (event.clientX - edges.left) / edges.width;
+    if (share < 0 || share > 1) return leave(chart);
+    const [x, y] = [axis(chart.dataset.x), axis(chart.dataset.y)];
+    const rows = [...chart.querySelectorAll("li button[aria-pressed=true]")].flatMap((button) => {
+      const path = chart.querySelector(`.field path[data-line="${button.dataset.line}"]`);
+      const found = path && value(path, share, x, y);
+      return found == null ? [] : [[named(button), found]];
+    });
+    const [cross, values] = [made(field, "cross"), made(field, "values")];
+    cross.style.left = `${100 * share}%`;
+    values.replaceChildren(
+      Object.assign(document.createElement("b"), { textContent: `${chart.dataset.unit} ${Math.round(x(share)).toLocaleString("en")}` }),
+      ...rows.map(([name, found]) => {
+        const row = document.createElement("div");
+        row.append(...[name, found].map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+        return row;
+      }),
+    );
+    Object.assign(values.style, share < 0.5 ? { left: `calc(${100 * share}% + 0.6rem)`, right: "" } : { left: "", right: `calc(${100 - 100 * share}% + 0.6rem)` });
+  });
+  document.addEventListener("pointerleave", () => leave(last));
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.(".chart li button");
+    if (!button) return;
+    const chart = button.closest(".chart");
+    const names = hidden(chart);
+    if (!names.delete(named(button))) names.add(named(button));
+    apply(chart);
+  });
+
+  // The curve that is pointed at in the legend stands out.
+  const light = (event, on) => {
+    const button = event.target.closest?.(".chart li button");
+    if (!button) return;
+    const chart = button.closest(".chart");
+    chart.classList.toggle("lit", on);
+    for (const path of chart.querySelectorAll(".field path.line")) path.toggleAttribute("data-lit", on && path.dataset.line === button.dataset.line);
+  };
+  for (const [name, on] of [["pointerover", true], ["pointerout", false], ["focusin", true], ["focusout", false]]) {
+    document.addEventListener(name, (event) => light(event, on));
+  }
+
+  // Gradio may replace a chart or change it in place, which forgets what was switched off.
+  const drawn = new MutationObserver(() => {
+    for (const chart of document.querySelectorAll(".chart[data-chart]")) if (off[chart.dataset.chart]?.size) apply(chart);
+    drawn.takeRecords();
+  });
+  drawn.observe(document, { childList: true, subtree: true, attributeFilter: ["d", "data-off", "aria-pressed"] });
+})();
