@@ -15,6 +15,7 @@ from . import schedule as schedule
 from . import size as size
 from . import train as train
 from ._errors import InputError as InputError
+from ._errors import Note as Note
 from .calibration.advice import advise as advise
 from .calibration.calibration import Calibration as Calibration
 from .calibration.measurement import measure as measure

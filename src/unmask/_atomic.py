@@ -180,9 +180,9 @@ def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: boo
     if lock is None:
         raise check.InputError(
             argument,
-            "be free",
+            "not be in use",
             detail=f"but '{given}' is being {doing} by another process",
-            remedy="Wait for it to end, or choose another place.",
+            remedy="Wait until it ends, or choose another one.",
         )
     try:
         yield

@@ -5,13 +5,30 @@ Python says "Argument 'x' must …, not ….", the command line "--x must …", 
 """
 
 import re
+import sys
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, final
 
 _LETTERS = 160  # of what a user wrote, in a sentence
 # Other arguments in a sentence. What stands between quotes is what a user wrote, and is left as it is.
 _NAME = re.compile(r"(?<!\w)'[^']*'(?!\w)|\{([a-z][a-z_-]*)\}")
+
+
+@final
+class Note(UserWarning):
+    """What was given was used, though not as it stands. Python warns of it; the command line prints it on stderr."""
+
+    __module__ = "unmask"
+
+
+def note(sentence: str) -> None:
+    """Warn whoever has called the library, from wherever in it."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "unmask":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(sentence, Note, stacklevel=level)
 
 
 class InputError(ValueError):
@@ -170,14 +187,14 @@ def blamed(argument: str, must: str, thing: str, *, parts: bool = True) -> Gener
         >>> with blamed("model", "be usable", "a.safetensors"):
         ...     raise InputError("", "Weights are not numbers")
         Traceback (most recent call last):
-        unmask.InputError: Argument 'model' must be usable, and 'a.safetensors' is not: Weights are not numbers.
+        unmask.InputError: Argument 'model' must be usable, but 'a.safetensors' is not: Weights are not numbers.
     """
     try:
         yield
     except InputError as error:
         if error.argument == argument or (error.argument and not parts):
             raise
-        raise InputError(argument, must, detail=f"and '{thing}' is not", cause=error) from None
+        raise InputError(argument, must, detail=f"but '{thing}' is not", cause=error) from None
 
 
 @contextmanager
@@ -188,11 +205,11 @@ def within(argument: str, word: str) -> Generator[None]:
         >>> with within("size", "threshold:2"):
         ...     raise InputError("threshold", "be at most 1", found="2")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        unmask.InputError: Argument 'size' must be possible, and 'threshold:2' is not: its threshold must be ...
+        unmask.InputError: Argument 'size' must be valid, but 'threshold:2' is not: its threshold must be ...
     """
     try:
         yield
     except InputError as error:
         if error.argument in ("", argument):
             raise
-        raise InputError(argument, "be possible", detail=f"and {shown(word)} is not", cause=error) from None
+        raise InputError(argument, "be valid", detail=f"but {shown(word)} is not", cause=error) from None

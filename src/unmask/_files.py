@@ -33,7 +33,7 @@ def read_text(path: str | os.PathLike[str], argument: str, *, most: int = NUMBER
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise check.InputError(argument, "be text in UTF-8", detail=f"which '{os.fspath(path)}' is not") from None
+        raise check.InputError(argument, "be text in UTF-8", detail=f"but '{os.fspath(path)}' is not") from None
 
 
 def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> bytes:
@@ -53,7 +53,7 @@ def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> byt
         raise check.InputError(argument, "name a file that ends", found=f"the device '{name}'")
     if data is None:
         raise check.InputError(
-            argument, f"be a file of at most {most // MEBIBYTE} MiB", detail=f"and '{name}' has more"
+            argument, f"be a file of at most {most // MEBIBYTE} MiB", detail=f"but '{name}' has more"
         )
     return data
 

@@ -6,11 +6,14 @@ it is imported. The place where the error was raised tells them apart: if only o
 traceback, the package or the name is missing, and if code of others does, that code is at fault.
 """
 
+import json
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, final
+from urllib.parse import unquote, urlsplit
 
 from unmask._errors import clipped
 
@@ -101,6 +104,25 @@ class Package:
 
     def _installed(self) -> str:
         return self.title if self.version is None else f"{self.title} {self.version}"
+
+
+def install(extra: str) -> str:
+    """How to install what an extra of ours names: from the clone that runs, if it is one.
+
+    Example:
+        >>> install("app").startswith("Run: pip install ")
+        True
+    """
+    from importlib import metadata
+
+    try:
+        said: Any = json.loads(metadata.distribution("unmask").read_text("direct_url.json") or "{}")
+        place = urlsplit(str(said.get("url", "")))
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        place = urlsplit("")
+    if place.scheme == "file" and Path(folder := unquote(place.path)).is_dir():
+        return f'Run: pip install --editable "{folder}[{extra}]"'
+    return f'Run: pip install "unmask[{extra}]"'
 
 
 def _inside(where: TracebackType | None) -> bool:

@@ -159,7 +159,7 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
     if isinstance(data, str):
         if os.path.isfile(data):  # a Path would stumble over a text that is too long for a name
             remedy = f"For the rows of that file give Path({data!r}), for its text Path({data!r}).read_text()."
-            raise check.InputError("data", "be a text", detail="and this is the name of a file", remedy=remedy)
+            raise check.InputError("data", "be a text", detail="but this is the name of a file", remedy=remedy)
         cut = model.cut()
         with check.renamed("text", "data"):
             store = Store.of(data, model.codec)

@@ -6,6 +6,7 @@ Figures are made through the object interface, never `pyplot`: no window, no glo
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -165,15 +166,19 @@ def sheet(
     *,
     title: str | None = None,
     legend_columns: int = 9,
+    narrow: Sequence[Path] = (),
+    rows: int = 1,
 ) -> Iterator[Any]:
     """Axes to draw on, side by side; the drawing is saved to every path at the end, with one legend below.
 
     Arguments:
-        columns: The number of panels.
+        columns: The number of panels in a row.
         inches: Width and height of the whole.
         paths: Where to; their suffixes decide the formats.
         title: One line above all panels.
         legend_columns: At most so many entries of the legend in a row.
+        narrow: Where the same drawing goes for phones, with its panels one above the other.
+        rows: The number of rows.
     """
     require()
     import matplotlib as mpl
@@ -181,7 +186,7 @@ def sheet(
 
     with mpl.rc_context(_STYLE):
         page = Figure(figsize=inches, layout="constrained")
-        axes: Any = page.subplots(1, columns, squeeze=False)
+        axes: Any = page.subplots(rows, columns, squeeze=False)
         if title:
             page.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         yield axes.ravel()
@@ -189,16 +194,45 @@ def sheet(
         pairs = [pair for ax in axes.ravel() for pair in zip(*ax.get_legend_handles_labels(), strict=True)]
         pairs.sort(key=lambda pair: pair[1] == _NO_ERROR)
         entries = {label: handle for handle, label in pairs}
-        rows = -(-len(entries) // legend_columns)
-        legend = page.legend(
-            list(entries.values()), list(entries), loc="outside lower center", ncols=-(-len(entries) // max(rows, 1))
-        )
-        for handle in legend.legend_handles:
-            handle.set_alpha(1)  # pyright: ignore[reportOptionalMemberAccess]
-        for path in paths:
-            # A date in the file would make every run differ.
-            undated = {"Date": None} if path.suffix == ".svg" else {}
-            page.savefig(path, dpi=160, metadata=undated)
+        legend = _legend(page, entries, legend_columns)
+        _save(page, paths)
+        if narrow:
+            legend.remove()
+            _stack(page, axes.ravel(), title)
+            _legend(page, entries, 2)
+            _save(page, narrow)
+
+
+def _legend(page: Any, entries: Mapping[str, Any], columns: int) -> Any:
+    rows = -(-len(entries) // columns)
+    legend = page.legend(
+        list(entries.values()), list(entries), loc="outside lower center", ncols=-(-len(entries) // max(rows, 1))
+    )
+    for handle in legend.legend_handles:
+        handle.set_alpha(1)
+    return legend
+
+
+def _save(page: Any, paths: Sequence[Path]) -> None:
+    for path in paths:
+        # A date in the file would make every run differ.
+        undated = {"Date": None} if path.suffix == ".svg" else {}
+        page.savefig(path, dpi=160, metadata=undated)
+
+
+def _stack(page: Any, axes: Sequence[Any], title: str | None) -> None:
+    """Put panels that stand side by side one above the other, as wide as a phone."""
+    from matplotlib.gridspec import GridSpec
+
+    grid = GridSpec(len(axes), 1, figure=page)
+    for row, ax in enumerate(axes):
+        ax.set_subplotspec(grid[row])
+        ax.set_ylabel(ax.get_ylabel() or axes[0].get_ylabel())
+        ax.set_title("\n".join(wrap(ax.get_title(loc="left"), 46)), loc="left", fontsize=11)
+    if title:
+        page.suptitle("\n".join(wrap(title, 42)), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    page.get_layout_engine().set(h_pad=0.14)
+    page.set_size_inches(4.9, 3.4 * len(axes) + 1.2)
 
 
 def _draw_sizes(panel: reproduce.Panel, ax: Any) -> None:
@@ -278,3 +312,44 @@ def _mark_zeros(ax: Any, x: Any, colour: str, row: int) -> None:
         height = np.full(len(x), 0.02 + 0.035 * row)
         ax.plot(x, height, "v", color=colour, markersize=4.5, transform=ax.get_xaxis_transform())
         ax.plot([], [], "v", color="black", markersize=4.5, label=_NO_ERROR)
+
+
+def dependence(matrices: Mapping[str, Any], paths: Sequence[Path]) -> None:
+    """Draw how much each position tells of each other one, as heat maps.
+
+    Arguments:
+        matrices: Title -> nats, shape `(length, length)`: row `i` says what tells of position `i`.
+        paths: Where to; their suffixes decide the formats.
+    """
+    with sheet(len(matrices), (4.9 * len(matrices), 4.4), paths) as axes:
+        for ax, (title, matrix) in zip(axes, matrices.items(), strict=True):
+            shown = np.array(matrix, dtype=np.float64)
+            np.fill_diagonal(shown, np.nan)  # a position tells all of itself
+            image = ax.imshow(shown, cmap="Blues", vmin=0.0, interpolation="nearest")
+            ax.grid(visible=False)
+            ax.set_title(title)
+            ax.set_xlabel("position revealed")
+            ax.set_ylabel("position predicted")
+            ax.figure.colorbar(image, ax=ax, shrink=0.85, label="dependence (nats)")
+
+
+def distances(curves: Mapping[str, tuple[Any, Any]], paths: Sequence[Path]) -> None:
+    """Draw how much a revealed position tells of another one, against the distance between them.
+
+    Arguments:
+        curves: Label -> nats at the distances 1, 2, …, and their standard errors.
+        paths: Where to; their suffixes decide the formats.
+    """
+    with sheet(1, (7.5, 4.6), paths, legend_columns=3) as axes:
+        ax = axes[0]
+        for index, (label, (values, errors)) in enumerate(curves.items()):
+            far = np.arange(1, len(values) + 1)
+            colour = _CYCLE[index % len(_CYCLE)]
+            ax.plot(far, values, label=label, color=colour)
+            ax.fill_between(
+                far, np.subtract(values, errors), np.add(values, errors), color=colour, alpha=0.2, linewidth=0
+            )
+        ax.set_xscale("log", base=2)
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.set_xlabel("distance in tokens")
+        ax.set_ylabel("dependence (nats)")

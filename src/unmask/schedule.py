@@ -1,4 +1,4 @@
-"""A schedule is a size and an order: how many tokens each step reveals, and which.
+"""A schedule is a size and an order: how many tokens each step reveals, and which. It may have a revision, too.
 
 Any size of the core works with any order. The guarantees and exact errors of `unmask.evaluate` are about
 `order.Random`.
@@ -21,17 +21,21 @@ from unmask import gauge, names, order, size
 from unmask._atomic import replacing
 from unmask._files import read_text
 from unmask.information.curve import Curve
+from unmask.order import Spaced
+from unmask.revision import Redraw, Revision, Rewrite, TakeBack
 
 SCHEMA = 1
 
 # The classes behind the names in a file. A name that settles arguments is a word for people: the file says them.
 SAVED_SIZES: dict[str, type] = {name: entry.kind for name, entry in names.SIZES.items() if not entry.settled}
+SAVED_REVISIONS: dict[str, type] = {name: entry.kind for name, entry in names.REVISIONS.items()}
 SAVED_ORDERS: dict[str, type] = {name: entry.kind for name, entry in names.ORDERS.items() if not entry.settled}
 
 # Arguments that came later: files of earlier versions do not have them, and mean their defaults.
 _LATER: dict[type, set[str]] = {order.Comb: {"shift"}, order.Blocks: {"start"}}
 
 Within = order.BlindOrder | order.ReactiveOrder
+Inside = Within | order.Spaced
 
 
 @final
@@ -42,6 +46,7 @@ class Schedule:
     Arguments:
         size: Any size of `unmask.size`.
         order: Any order of `unmask.order`.
+        revision: Which tokens are taken back, of `unmask.revision`; none by default.
 
     Example:
         >>> schedule = Schedule(size.Minimax(16, gauge.tc), order.Comb())
@@ -52,38 +57,101 @@ class Schedule:
     """
 
     size: size.Blind | size.Reactive
-    order: order.BlindOrder | order.ReactiveOrder | order.Blocks
+    order: order.BlindOrder | order.ReactiveOrder | order.Spaced | order.Blocks | order.Delimited
+    revision: Revision | None = None
 
     def __post_init__(self):
         if not isinstance(self.size, size.Blind | size.Reactive):
             raise check.InputError("size", "be a size of unmask.size", found=check.shown(self.size))
-        if not isinstance(self.order, order.BlindOrder | order.ReactiveOrder | order.Blocks):
+        kinds = order.BlindOrder | order.ReactiveOrder | order.Spaced | order.Blocks | order.Delimited
+        if not isinstance(self.order, kinds):
             raise check.InputError("order", "be an order of unmask.order", found=check.shown(self.order))
+        if isinstance(self.order, order.Delimited) and not isinstance(self.size, size.Reactive):
+            raise check.InputError(
+                "size",
+                "look at predictions",
+                found=check.shown(self.size),
+                remedy="Nobody knows beforehand how long the blocks of a Delimited order are.",
+            )
+        if self.revision is not None:
+            self._check_revision(self.revision)
+
+    def _check_revision(self, taking: object) -> None:
+        if not isinstance(taking, TakeBack | Rewrite | Redraw):
+            raise check.InputError("revision", "be a revision of unmask.revision", found=check.shown(taking))
+        if self._revises_not:
+            raise check.InputError(
+                "revision", f"not be used with {self._revises_not}", remedy="Leave out one of the two."
+            )
+        if taking.needs_sizes and not isinstance(self.size, size.Blind):
+            raise check.InputError(
+                "size", "be one that does not look at predictions", found=check.shown(self.size),
+                remedy="Only Verify, Edit and Gibbs work with such sizes.",
+            )  # fmt: skip
+        if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
+            raise check.InputError("order", "have no blocks where tokens choose their step by themselves")
+        if isinstance(taking, TakeBack) and taking.drafts and not isinstance(self.within, order.Confidence):
+            raise check.InputError(
+                "order", "be Confidence for this revision", found=check.shown(self.order),
+                remedy="It ranks positions by the probability of the token drawn for them.",
+            )  # fmt: skip
+
+    @property
+    def _revises_not(self) -> str:
+        """What this schedule has that no revision goes with: rules whose past is that of tokens that stay."""
+        if self.spaced is not None:
+            return "an order that keeps positions apart"
+        if isinstance(self.order, order.Delimited):
+            return "blocks that end at delimiters"
+        if isinstance(self.within, order.Calibrated | order.EndLater):
+            return "an order that weighs positions or the end by progress"
+        if isinstance(self.size, size.Reactive) and self.size.looks_back:
+            return "a size that compares two steps"
+        return ""
 
     @property
     def within(self) -> Within:
-        """The order within a block, or within the whole sequence if there are none."""
-        return self.order.order if isinstance(self.order, order.Blocks) else self.order
+        """The order that ranks within a block, or within the whole sequence if there are none."""
+        inside = self._inside
+        return inside.order if isinstance(inside, Spaced) else inside
+
+    @property
+    def spaced(self) -> Spaced | None:
+        """What keeps the positions of a step apart; `None` if nothing does."""
+        inside = self._inside
+        return inside if isinstance(inside, Spaced) else None
+
+    @property
+    def _inside(self) -> Inside:
+        return self.order.order if isinstance(self.order, order.Blocks | order.Delimited) else self.order
 
     @property
     def blind(self) -> bool:
         """True if no part looks at predictions, so that everything but the tokens is decided beforehand."""
-        return isinstance(self.size, size.Blind) and isinstance(self.within, order.BlindOrder)
+        return self.revision is None and isinstance(self.size, size.Blind) and isinstance(self.within, order.BlindOrder)
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary of plain values."""
-        return {"schema": SCHEMA, "size": encode(self.size, SAVED_SIZES), "order": encode(self.order, SAVED_ORDERS)}
+        parts = {"schema": SCHEMA, "size": encode(self.size, SAVED_SIZES), "order": encode(self.order, SAVED_ORDERS)}
+        return parts if self.revision is None else {**parts, "revision": encode(self.revision, SAVED_REVISIONS)}
 
     @classmethod
     def from_json(cls, data: object) -> "Schedule":
         """The schedule that `to_json` described."""
-        data = _object(data, "schedule", {"schema", "size", "order"})
+        data = _object(data, "schedule", {"schema", "size", "order", "revision"}, {"revision"})
         if type(data["schema"]) is not int or data["schema"] != SCHEMA:
             raise check.InputError(
-                "schema", f"be {SCHEMA}", found=check.shown(data["schema"]), remedy="The file is of another version."
+                "schema",
+                f"be {SCHEMA}",
+                found=check.shown(data["schema"]),
+                remedy="The file comes from another version of unmask.",
             )
         try:
-            return cls(decode(data["size"], "size", SAVED_SIZES), decode(data["order"], "order", SAVED_ORDERS))
+            return cls(
+                decode(data["size"], "size", SAVED_SIZES),
+                decode(data["order"], "order", SAVED_ORDERS),
+                decode(data["revision"], "revision", SAVED_REVISIONS) if "revision" in data else None,
+            )
         except RecursionError:
             raise check.InputError("", "The schedule holds sizes or orders within each other without end") from None
 
@@ -99,7 +167,7 @@ class Schedule:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):  # not JSON, or nothing that a schedule would hold
-            raise check.InputError("path", "name a JSON file", detail=f"which {path} is not") from None
+            raise check.InputError("path", "be valid JSON", detail=f"but '{path}' is not") from None
         return cls.from_json(data)
 
 
@@ -108,7 +176,8 @@ def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
     found = next((pair for pair in kinds.items() if type(thing) is pair[1]), None)
     if found is None:
         raise check.InputError(
-            "", f"A {type(thing).__name__} of your own cannot be saved; only the sizes and orders of unmask can"
+            "",
+            f"A {type(thing).__name__} of your own cannot be saved; only the sizes, orders and revisions of unmask can",
         )
     name, kind = found
     parts = {part: _plain(getattr(thing, part)) for part in _saved(kind)}
@@ -128,7 +197,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return cast(NDArray[Any], value).tolist()
     if isinstance(value, tuple):
-        return list(cast(tuple[Any, ...], value))
+        return [_plain(each) for each in cast(tuple[Any, ...], value)]
     if isinstance(value, size.Reactive):
         return encode(value, SAVED_SIZES)
     if isinstance(value, order.Order):

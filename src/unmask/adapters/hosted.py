@@ -65,6 +65,11 @@ class Hosted:
         check.integer("mask", self.mask, least=0)
         if not isinstance(self.schedule, Schedule):
             raise check.InputError("schedule", "be a Schedule", found=check.shown(self.schedule))
+        if self.schedule.revision is not None:
+            raise check.InputError(
+                "schedule", "take nothing back inside another engine, whose loop only reveals",
+                remedy="Run it with unmask.sample.Sampler.",
+            )  # fmt: skip
 
     def begin(self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: Seeds) -> State:
         """Prepare a batch.

@@ -6,39 +6,40 @@ from unmask import __version__
 from unmask.cli.group import Group
 
 _SUMMARIES = {
-    "demo": "See a text written, what schedules cost, and a figure.",
-    "plan": "Show what a schedule guarantees, or how many steps to take.",
+    "demo": "Watch a text appear, and see what schedules cost.",
+    "plan": "Show what a schedule guarantees.",
     "expect": "Compute the exact expected KL of schedules on known data.",
     "generate": "Generate text with a model, or fill the gaps of a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
-    "calibrate": "Measure a model once, for its best schedules.",
+    "calibrate": "Measure a model once, to find its best schedules.",
     "advise": "Say how many steps to take, in which order, with which sizes.",
     "train": "Train a model of your own.",
-    "explore": "See schedules at work on a local web page.",
+    "explore": "Watch and compare schedules on a local web page.",
     "reproduce": "Make the paper's three figures, at full size.",
-    "completion": "Print the script that completes words in your shell.",
+    "completion": "Print a script for completion in your shell.",
 }
+_ALIASES = {"steps": ("plan", "Find how many steps a target needs (plan --target).")}  # reads better there
 _TITLES = {
     "See it": ("demo", "generate", "explore"),
-    "Design a schedule": ("plan", "expect"),
+    "Design a schedule": ("plan", "steps", "expect"),
     "Fit one to a model": ("evaluate", "calibrate", "advise"),
-    "And also": ("train", "reproduce", "completion"),
+    "More": ("train", "reproduce", "completion"),
 }
 _OVERVIEW = """\
 unmask: schedules for masked diffusion language models, with their exact error.
 
 A sampler reveals L tokens in K steps. How many it reveals at each step, and
-which, is its schedule. Revealing several at once costs accuracy; that cost is
-computed here, not guessed.
+which, is its schedule. Revealing several at once costs accuracy. unmask
+computes that cost exactly and finds the best schedule for your model.
 """
 _EXAMPLES = """
-To start with
-  unmask demo                                        the first minute
-  unmask generate --steps 16 --watch                 text, as it appears
+Start here
+  unmask demo                                        a first look, in a minute
+  unmask generate --steps 16 --watch                 watch a text appear
   unmask plan --length 256 --steps 16 --size minimax-min
-                                                     a schedule, and its promise
+                                                     what a schedule guarantees
 
-unmask COMMAND --help has examples; --json is for programs.
+Run unmask COMMAND --help for examples. Add --json for machine-readable output.
 """
 
 
@@ -46,7 +47,7 @@ unmask COMMAND --help has examples; --json is for programs.
     cls=Group,
     summaries=_SUMMARIES,
     titles=_TITLES,
-    aliases={"steps": "plan"},  # reads better with --target
+    aliases=_ALIASES,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -56,7 +57,7 @@ unmask COMMAND --help has examples; --json is for programs.
 def main(context: click.Context, traceback: bool) -> None:
     """Unmasking schedules for masked diffusion language models, with their exact error.
 
-    Run `unmask` alone for an overview, or `unmask COMMAND --help` for examples.
+    Run `unmask` by itself for an overview, or `unmask COMMAND --help` for examples.
     """
     if context.invoked_subcommand is None:
         click.echo(overview(), nl=False)
@@ -64,7 +65,7 @@ def main(context: click.Context, traceback: bool) -> None:
 
 def overview() -> str:
     """What `unmask` alone prints: every command in one line, and where to begin."""
-    lines = [_OVERVIEW.rstrip("\n")]
+    lines, summaries = [_OVERVIEW.rstrip("\n")], _SUMMARIES | {word: line for word, (_, line) in _ALIASES.items()}
     for title, names in _TITLES.items():
-        lines += ["", title, *(f"  {name:<12}{_SUMMARIES[name]}" for name in names)]
+        lines += ["", title, *(f"  {name:<12}{summaries[name]}" for name in names)]
     return "\n".join(lines) + "\n" + _EXAMPLES

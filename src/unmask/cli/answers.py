@@ -12,11 +12,12 @@ from unmask import _check as check
 from unmask.cli.output import progress, said, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import Engine
-from unmask.order import BlindOrder, ReactiveOrder
+from unmask.order import BlindOrder, ReactiveOrder, Spaced
 from unmask.schedule import Schedule
 from unmask.words.answers import TEXTS, Prompts, prompts
 from unmask.words.outputs import write_rows
 from unmask.words.own import own_steps, unfamiliar
+from unmask.words.revisions import revised
 from unmask.words.schedules import build, check_fits
 from unmask.words.sentences import counted, per_evaluation
 from unmask.words.unfinished import unfinished
@@ -39,16 +40,18 @@ class Filling:
         size: The word for the size.
         file: Where the schedule was found, if it comes from a file.
         schedule: That schedule.
+        revision: The word for a revision, if there is one.
         draw: How a token is drawn.
         seed: The seed of the first row.
     """
 
     model: str
     steps: int | None
-    order: str | BlindOrder | ReactiveOrder
+    order: str | BlindOrder | ReactiveOrder | Spaced
     size: str
     file: Path | None
     schedule: Schedule | None
+    revision: str | None
     draw: "Draw"
     seed: int
 
@@ -57,9 +60,10 @@ class Filling:
         most = max(rows.masked)
         if self.schedule is None or self.file is None:
             # A row with less to fill than there are steps takes fewer of them.
-            return build(self.order, self.size, min(self.steps or own_steps(rows.model), most), most).schedule
+            made = build(self.order, self.size, min(self.steps or own_steps(rows.model), most), most).schedule
+            return revised(made, self.revision)
         check_fits(self.schedule, self.file, rows.masked)
-        return self.schedule
+        return revised(self.schedule, self.revision)
 
 
 def answered(

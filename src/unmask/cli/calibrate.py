@@ -16,6 +16,7 @@ from unmask import order, size
 from unmask._atomic import locked
 from unmask.calibration import Calibration
 from unmask.cli import options
+from unmask.cli import pairs as both
 from unmask.cli.output import progress
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
@@ -38,25 +39,35 @@ _TABLE = (8, 16, 32, 64)
 
 @options.command
 @options.model
-@options.texts(usual="6 windows or 32 rows at first, twice as many when run again")
-@click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Where to keep it, as JSON.")
+@options.texts(usual="6 windows or 32 rows at first, and twice as many each time you run it again")
+@click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Save the calibration here, as JSON.")
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*USUAL_ORDERS, "left-to-right"), measurable)),
     default=",".join(USUAL_ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
 )  # fmt: skip
 @click.option(
     "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
-    help="Rules to measure too, one by one, such as all, confidence, or confidence/threshold:0.9.",
+    help="Rules to measure as well, such as all, confidence, or confidence/threshold:0.9.",
 )  # fmt: skip
 @click.option(
     "--blocks", type=options.INTEGER, metavar="B",
-    help="Measure orders inside blocks of so many tokens, filled one after the other, and not those of a whole text.",
+    help="Measure orders inside blocks of B tokens, filled one after another, instead of orders of the whole text.",
 )  # fmt: skip
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
-    help="Places at which random and spread orders are measured; more is finer and slower.",
+    help="Number of places at which random and spread orders are measured; more is finer and slower.",
 )  # fmt: skip
+@click.option(
+    "--dependence",
+    type=options.FILE,
+    metavar="FILE",
+    help="Also measure how much revealing one position tells about another, and save that here, as JSON.",
+)
+@click.option(
+    "--layout", metavar="HxW", help="With --dependence: the positions form a grid, such as 28x28; keep every pair."
+)
+@click.option("--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw it as .png, .svg or .pdf.")
 @options.workers
 @options.seed
 def calibrate(
@@ -68,34 +79,43 @@ def calibrate(
     blocks: int | None,
     length: int | None,
     points: int,
+    dependence: Path | None,
+    layout: str | None,
+    figure: Path | None,
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Measure the losses of a model under several orders; the best schedule for it is then a computation.
+    """Measure a model under several orders, once; after that, its best schedule can be computed.
 
-    A comb is measured wherever a tooth begins, other orders at --points places. 'left-to-right' is measured everywhere,
-    which takes one evaluation per token and adds its one-by-one likelihood to what `unmask advise` compares with.
+    A comb is measured wherever a tooth begins, and other orders at --points places. 'left-to-right' is measured
+    everywhere. That takes one evaluation per token, and gives `unmask advise` its one-by-one cost as one more
+    reference.
 
-    The first answer comes from 6 windows of a text, or 32 rows of data: some 20 seconds for the built-in model. The
-    same command again takes twice as many, and so on; or say --texts. The file is written after every order, and a
-    command that was stopped goes on where it was when it is given again.
+    The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
+    model. Run the same command again and it takes twice as many, and so on; or set --texts. The file is saved after
+    every order. If the command is interrupted, run it again and it continues from there.
 
-    Rules that look at predictions cannot be computed: with --rules they are run on the same texts, each a schedule at
-    a time, and `unmask advise` compares them with the rest. A name is an order that looks at predictions ('confidence',
-    'margin', 'entropy': even sizes in 4, 8, 16 and 32 steps, and three thresholds), 'entropy-bound', a published rule
-    such as 'fast-dllm', or an order and a size: 'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32
-    tokens 'blocks-32/confidence/threshold:0.9'. 'all' is a small set of them.
+    The cost of rules that look at predictions cannot be computed. With --rules, they are run on the same texts, one
+    schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that looks at
+    predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
+    thresholds), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
+    'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32 tokens 'blocks-32/confidence/threshold:0.9'.
+    'all' is a small selection.
 
-    For a model that fills one block after the other, --blocks 32 measures what can be done inside blocks of 32 tokens:
-    whole combs, spread, random and margin order in 2, 4, 8 and 16 steps a block, and left to right one by one. Each is
-    run on the texts, and takes as many evaluations as the sampler would. `unmask advise` then says which order and how
-    many steps a block. The word 'blocks-32' among --rules is the same beside other orders. Blocks are counted from the
-    first token to fill; those of a block-causal model from the beginning of the text, as its own are
-    ('whole-blocks-32').
+    For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
+    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. Each is run on the
+    texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order and the steps per
+    block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks are counted from
+    the first token to fill; for a block-causal model, from the beginning of the text, like its own ('whole-blocks-32').
 
-    Rows of --data may differ in length and in what is to be filled of them: the answer to a prompt, or a text but for
-    what is given of it. Losses are then those at each share revealed, and bits per token those of what is to be filled.
-    No row is cut: those that are too long for the model, or for --length, are left out and counted.
+    Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
+    what is given. Losses are then measured at shares of the tokens revealed, and bits per token count the tokens to
+    fill. Rows that are too long for the model, or for --length, are left out and counted; no row is cut.
+
+    With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
+    over random sets of visible positions, from none to all but two. For text this is averaged by distance; with
+    --layout it is kept for every pair. `unmask advise --dependence` makes an order from it that puts dependent
+    positions in different steps.
 
     \b
     Examples:
@@ -107,25 +127,30 @@ def calibrate(
       unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --texts 256
       unmask calibrate --model causal --text held-out.txt --output c.json
       unmask calibrate --model hf:my-model --data rows.jsonl --output c.json --blocks 32
+      unmask calibrate --text held-out.txt --output c.json --dependence d.json --figure d.svg
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
-    A model that is causal in the schedule, such as 'causal', remembers the steps in which tokens came, and an order has
-    no losses of its own there. Of such a model planned schedules are measured, exactly, in one evaluation of a text
-    each, on 32 texts at first: whole combs with even sizes in 4, 8, 16, … steps, left to right one by one, and random
-    order with 16 and 64 steps and one by one ('planned'); or those of --rules, such as 'whole-comb/cosine:24'.
+    In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens came,
+    so that an order alone has no losses. For such a model, planned schedules are measured instead, exactly and in one
+    evaluation per text, on 32 texts at first. The default set ('planned') has whole combs with even sizes in 4, 8, 16,
+    … steps, left to right one by one, and random order in 16 and 64 steps and one by one. Choose others with --rules,
+    such as 'whole-comb/cosine:24'.
 
-    JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of them), texts, too_long
-    (rows left out), seconds, orders, measured (those that were not in the file when it began, rules among them), passes
-    (evaluations of a text that measuring those took), rules of name, evaluations (of a text that is written, on
-    average), passes (of one that is measured), bits_per_token and error (its standard error), entropy, tc and dtc of
-    the model (from the random order; each with nats per sequence and bits_per_token, null without that order, and
-    where texts differ), rows of steps, order, sizes, bits_per_token and error; best orders first.
+    JSON: model, length (tokens to fill, in the text that has most), tokens (the same, on average), texts, too_long
+    (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each
+    text that these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure one),
+    bits_per_token, error (its standard error)}), entropy, tc and dtc of the model (in random order, each with nats per
+    sequence and bits_per_token; null without that order, or if texts differ in length), rows of {steps, order, sizes,
+    bits_per_token, error}, best orders first, and dependence (null unless asked for): texts, length, shares (of
+    positions that were visible), and means over these shares, with errors: for the nearest distances, {distance, nats,
+    error}, or for the largest pairs, {of, told_by, nats, error}; the other is null.
     """
     check.integer("points", points, least=1)
     if blocks is not None:
         inside_blocks(blocks)
     check_place("output", output)
+    sides = both.check_pairs(dependence, layout, figure, output)
 
     texts.required()
     engine = workers.on(source.place)
@@ -136,12 +161,14 @@ def calibrate(
     taken, kept = begun.taken, begun.kept
     wanted, schedules, rows = begun.orders, begun.rules, taken.sequences
     began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
+    both.check_measurable_pairs(dependence, model, sides, rows)
     save = partial(_saved, begun.place)
     started = time.perf_counter()
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = measured(model, wanted, rows, began, seed=seed, points=points, engine=engine, save=save)
             found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=save)
+            pairs = None if dependence is None else both.measured_pairs(model, rows, sides, seed=seed, engine=engine)
     except KeyboardInterrupt:
         left = "has what was finished, and the same command goes on" if begun.place.exists() else "was not written"
         raise click.Abort(f"Stopped: '{begun.place}' {left}.") from None
@@ -149,6 +176,10 @@ def calibrate(
         with locked(output, "output", "written", wait=True):
             found.save(output)  # where a link leads, and complete whatever another process did to the part
         begun.place.unlink(missing_ok=True)
+    if pairs is not None and dependence is not None:
+        pairs.save(dependence)
+        if figure is not None:
+            both.draw_pairs(pairs, figure)
     seconds = time.perf_counter() - started
     new = [name for name in found.losses if name not in kept.losses]
     new += [name for name in found.rules if name not in kept.rules]
@@ -166,11 +197,11 @@ def calibrate(
         "rules": _rules(found, passes),
         **_facts(found),
         "rows": _rows(found),
+        "dependence": None if pairs is None else both.pairs_record(pairs),
     }
     following = f"unmask advise {source.words} --calibration {shlex.quote(str(output))} --target 0.05"
-    return Report(
-        record, _shown(record, about(taken), taken.note), written=[f"{output}   ({seconds:.0f} s)"], next=following
-    )
+    written = [f"{output}   ({seconds:.0f} s)", dependence, figure]
+    return Report(record, _shown(record, about(taken), taken.note), written=written, next=following)
 
 
 def measured(
@@ -352,6 +383,8 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
             Column("bits/token", lambda row: f"{row['bits_per_token']:.3f}"),
         )
         shown += [title("Measured rules" if best else "Measured schedules"), grid(rules, record["rules"])]
+    if record["dependence"] is not None:
+        shown += both.shown_pairs(record["dependence"])
     if record["measured"]:
         shown.append(dim(_spent(record)))
     return shown

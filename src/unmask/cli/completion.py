@@ -91,7 +91,7 @@ def cache_file() -> Path:
 def _age() -> list[Any]:
     """Which program the words are of: its place, and when its commands and names last changed."""
     here = Path(__file__).parent
-    files = [*here.glob("*.py"), here.parent / "names.py", *here.parent.glob("words/*.py")]
+    files = [*here.glob("*.py"), *here.parent.glob("names/*.py"), *here.parent.glob("words/*.py")]
     return [str(here), max(file.stat().st_mtime_ns for file in files), len(files)]
 
 
@@ -125,7 +125,7 @@ def _shells() -> Iterator[str]:
 
 @click.command(
     cls=Command,
-    help="Print the script with which a shell completes commands, options and names.\n\n\b\nExamples:\n"
+    help="Print a script that lets your shell complete commands, options and names.\n\n\b\nExamples:\n"
     + "\n".join(_shells()),
 )
 @click.argument("shell", type=Words(SHELLS), metavar="[bash|zsh|fish]")
@@ -136,7 +136,7 @@ def completion(context: click.Context, shell: str) -> None:
     try:
         kind = get_completion_class(_check.known("shell", shell, SHELLS))
     except _check.InputError as error:
-        raise click.UsageError(f"There is no shell {error.found} here. {error.remedy}") from None
+        raise click.UsageError(f"Completion does not support the shell {error.found}. {error.remedy}") from None
     assert kind is not None
     script = kind(context.find_root().command, {}, "unmask", "_UNMASK_COMPLETE").source()
     # What click writes for fish would cut a list such as even,cosine at its first comma.

@@ -43,7 +43,7 @@ _PAIRS = (
 _ONE_BY_ONE = "one by one"
 
 _WRITING = """\
-Two built-in models, 6 million parameters each that know English letters, write 256 characters in 16 evaluations \
+Two built-in models of 6 million parameters each, trained on English letters, write 256 characters in 16 evaluations \
 instead of 256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb'). \
 'causal' was trained for such steps alone and computes every letter once; 'builtin' looks both ways, takes any \
 schedule, and computes the whole text anew at every step.
@@ -51,7 +51,8 @@ schedule, and computes the whole text anew at every step.
 
 _COSTS = """\
 Bits per character of 'builtin' under several schedules: its own error, plus what is lost by revealing letters \
-together in K steps. Everyone copies the even split in random order; the comb in 16 steps beats it one by one.
+together in K steps. Most code uses even sizes in random order. Sixteen comb steps cost less than random order does \
+even when it reveals one letter at a time.
 """
 
 _INTRODUCTION = f"""\
@@ -66,17 +67,17 @@ Where dependence sits at the end (few check tokens: low TC) or at the beginning 
 sizes reveal too much at the wrong moment unless a cut happens to fall right, while 'tc' or 'dtc' lose little and \
 guarantee as much for any data of that TC or DTC. 'minimax-min' is one schedule for both. Where dependence is spread \
 evenly, as in this Markov chain, fixed sizes do better than such guarantees. 'optimal' is made for the loss curve of \
-the data and wins over all: with a curve, use it; without one, minimax is what holds for all data.
+the data and has the lowest error of all. If you can measure a curve, use it; if you cannot, minimax holds for all data.
 """
 
 
 @options.command
 @click.option(
     "--output", type=options.FILE, default=Path(), metavar="DIR",
-    help=f"Folder for {_FILE}; the current one by default.",
+    help=f"Folder for {_FILE}. [default: the current folder]",
 )  # fmt: skip
 def demo(output: Path) -> Report:
-    """Watch a text being written, see what schedules cost, and a figure: the first minute with unmask.
+    """Show two models write a text, what schedules cost, and a figure: your first minute with unmask.
 
     \b
     Examples:
@@ -84,10 +85,10 @@ def demo(output: Path) -> Report:
       unmask demo --output figures
       unmask demo --json
 
-    JSON: length, steps, rows of distribution, tc, dtc, size, expected_kl, figure (a path, or null where matplotlib is
-    not installed), texts of the built-in models (rows of model, order, text, seconds, bits_per_token: what was written
-    under the model itself) and costs of 'builtin' (rows of order, size, steps, bits_per_token); both null without
-    torch.
+    JSON: length, steps, rows of {distribution, tc, dtc, size, expected_kl}, figure (its path, or null if matplotlib is
+    not installed), texts of the built-in models (rows of {model, order, text, seconds, bits_per_token}, where
+    bits_per_token is the cost of the text under the model that wrote it) and costs of 'builtin' (rows of {order, size,
+    steps, bits_per_token}). Without torch, texts and costs are null.
     """
     screen = None if wants_json() else terminal()
     curves = {

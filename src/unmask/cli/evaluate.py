@@ -1,6 +1,7 @@
 """`unmask evaluate`: the exact cost of schedules on texts, by replay."""
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from unmask.words.models import Source
 from unmask.words.outputs import check_place, check_rows, write_rows
 from unmask.words.schedules import NamedSchedule, check_fits, described, table
 from unmask.words.sentences import counted
+from unmask.words.slots import Slot, check_allowed, constrained, slots_said, to_json
 from unmask.words.texts import Texts, about
 from unmask.words.unfinished import Unfinished, unfinished
 from unmask.words.workers import Workers, working
@@ -42,19 +44,25 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 @click.option("--order", "orders", type=options.Listed(options.ORDER), metavar="NAMES", help=options.ORDER_HELP)
 @click.option(
     "--size", "sizes", type=options.Listed(options.SIZE), metavar="NAMES",
-    help=f"{options.SIZE_HELP}; with --calibration also optimal and square-root.",
+    help=f"{options.SIZE_HELP}; with --calibration also optimal or square-root.",
 )  # fmt: skip
-@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="Numbers of steps.")
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
 @click.option("--rule", "rules", type=options.Listed(options.RULE), metavar="NAMES", help=options.RULE_HELP)
 @click.option(
-    "--schedule", "files", type=options.FILE, multiple=True, metavar="FILE", help="A schedule from a file; repeatable."
+    "--schedule",
+    "files",
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE",
+    help="A schedule from a file. Can be repeated.",
 )
 @options.length
-@click.option("--calibration", type=options.FILE, metavar="FILE", help="Also predict the cost from it.")
-@click.option("--no-reference", is_flag=True, help="Do not measure one by one in random order; excess is then null.")
+@options.allow
+@click.option("--calibration", type=options.FILE, metavar="FILE", help="Also predict the costs from this calibration.")
 @click.option(
-    "--verify", is_flag=True, help="Also forecast how many evaluations verified sampling takes (generate --verify)."
+    "--no-reference", is_flag=True, help="Do not measure one token at a time in random order; excess is then null."
 )
+@click.option("--verify", is_flag=True, help="Also forecast how many evaluations `unmask generate --verify` takes.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE",
     help="Also write the rows to this file: .csv, .jsonl or .parquet.",
@@ -71,6 +79,7 @@ def evaluate(
     rules: list[str] | None,
     files: tuple[Path, ...],
     length: int | None,
+    allow: tuple[str, ...],
     calibration: Path | None,
     no_reference: bool,
     verify: bool,
@@ -79,24 +88,28 @@ def evaluate(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Measure what schedules cost on a text: the exact K-step negative log-likelihood, by replay or in one pass.
+    """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
-    Every schedule of the lists is run with the text's own tokens in place of draws; without lists, random and comb with
-    even sizes in 8, 16 and 32 steps. All see the same sequences and seeds, so that their differences have small errors.
-    The cost is a total: the model's own error in that order, and what parallel steps ignore. The reference for the
-    excess is the same model one by one in random order, estimated without bias from 32 evaluations of each sequence (a
-    replay would take one per token). Sizes such as threshold:0.9 decide the number of steps themselves.
+    The command replays every schedule in your lists on the text: it reveals the text's own tokens instead of drawing
+    new ones. Without lists, it compares random and comb order with even sizes in 8, 16 and 32 steps. All schedules see
+    the same sequences and seeds, so their differences have small errors. The cost is a total. It includes the model's
+    own error in that order, and what is lost by revealing tokens in parallel. The excess is the cost above the same
+    model revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of
+    each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
-    A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, which gives
-    the same, wherever the schedule does not look at predictions. Its reference is one random order for each sequence.
+    A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
+    schedule looks at predictions. The result is the same. Its reference uses one random order per sequence.
 
-    With --verify each schedule that does not look at predictions also has a forecast of the evaluations that `unmask
-    generate --verify` takes for texts like these, whose law is then that of one token at a time.
+    With --verify, each schedule that does not look at predictions also gets a forecast: how many evaluations `unmask
+    generate --verify` would take for such texts, to sample exactly the distribution of one token at a time.
 
-    Of rows of --data only what is to be filled is scored: the answer to a prompt, or a text but for what is given of
-    it. Bits per token are those of all rows over the tokens scored in them. A schedule with more steps than a row has
-    tokens to fill takes one step for each. With --output a command that was killed goes on where it was when it is
-    given again: schedules that were measured are kept.
+    With --allow, the command scores the sampler that draws only the tokens you allow (`unmask generate --allow`). The
+    texts must then hold no other tokens where they are scored.
+
+    In rows of --data, only what the model has to fill is scored: the answer to a prompt, or all of a text except what
+    is given. Bits per token is the cost of all rows, divided by the tokens scored in them. If a schedule has more steps
+    than a row has tokens to fill, that row takes one step per token. With --output, finished schedules are saved. If
+    the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:
@@ -112,16 +125,18 @@ def evaluate(
       unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
                       --engine ray --output rows.parquet
 
-    JSON: model, length (tokens to fill in a text, in the one that has most), tokens (the mean of those scored), texts,
-    too_long (rows left out), seed, reference (one by one in random order: bits_per_token, standard_error and passes,
-    the evaluations of a text that this took; or null), rows of order, size, steps (null where predictions decide),
-    bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (over the
-    row that is best on these texts) and difference_error (both paired), predicted (null where the calibration cannot
-    tell) and predicted_error (about), all in bits per token; evaluations (of a sequence that is written, on average),
-    passes (of one that was scored: 1 in one pass, as many as evaluations by replay), tokens_per_evaluation (valid
-    tokens, those scored before the end of their text where it has one, over evaluations, both summed over all
-    sequences); with --verify also verified (forecast evaluations of a sequence that is verified, null for a schedule
-    that looks at predictions) and verified_error (its standard error over texts).
+    JSON: model, length (tokens to fill, in the text that has most), tokens (scored per text, on average), texts,
+    too_long (rows left out), seed, reference (one token at a time in random order: bits_per_token, standard_error and
+    passes, the evaluations of each text that this took; or null), and rows. With --allow also allow (positions and what
+    is allowed there).
+
+    A row has order, size, steps (null if predictions decide); in bits per token: bits_per_token and standard_error
+    (over texts), excess (over the reference) and excess_error, difference (from the row that is best on these texts)
+    and difference_error (both paired), predicted (null if the calibration cannot tell) and predicted_error
+    (approximate); evaluations (to write a sequence, on average), passes (to score one: 1 in one pass, as many as
+    evaluations by replay), tokens_per_evaluation (valid tokens, those before the end of a text if it has one, divided
+    by evaluations, each summed over all sequences). With --verify also verified (forecast evaluations for a verified
+    sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)
@@ -130,11 +145,17 @@ def evaluate(
     if figure is not None:
         plot.require()
     texts.required()
+    slots = slots_said(allow)
+    if slots and calibration is not None:
+        raise check.InputError("", "{allow} cannot be used with {calibration}", remedy="Leave out one of them.")
     saved = [described(read_schedule(file)) for file in files]
 
     engine = workers.on(source.place)
     model, known = source.measured(length, calibration, whole=texts.data is not None)
     taken = texts.collected(model, seed)
+    if slots:
+        model = constrained(model, slots, int(taken.sequences.lengths.max()))
+        check_allowed(model, taken.sequences)
     most = int(taken.sequences.counts.max())
     steps = steps or [count for count in _STEPS if count <= most] or [most]
     schedules = [*saved, *table(orders or [], sizes or [], steps, most, known)]
@@ -144,7 +165,7 @@ def evaluate(
         check_fits(named.schedule, file, taken.sequences.counts.tolist())
     with ExitStack() as stack:
         kept = None if output is None else stack.enter_context(
-            unfinished(output, _task(model, schedules, taken.sequences, seed, not no_reference))
+            unfinished(output, _task(model, schedules, taken.sequences, seed, not no_reference) | _said(slots))
         )  # fmt: skip
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
             found = _measure(model, schedules, taken.sequences, seed, not no_reference, engine, kept)
@@ -175,9 +196,15 @@ def evaluate(
         "seed": seed,
         "reference": base,
         "rows": rows,
+        **_said(slots),
     }
     shown = _shown(record, known is not None, about(taken))
     return Report(record, shown, written=[output, figure], note=taken.note)
+
+
+def _said(slots: Sequence[Slot]) -> dict[str, Any]:
+    """What is allowed, if anything was said of it."""
+    return {"allow": to_json(slots)} if slots else {}
 
 
 def _task(
@@ -324,7 +351,9 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         dim(_spent(rows)),
         dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}all costs in bits per token;"),
         dim(f"{meaning};") if both else None,
-        dim("verified: evaluations for the law of one token at a time (generate --verify);") if checked else None,
+        dim("verified: evaluations for the distribution of one token at a time (generate --verify);")
+        if checked
+        else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
         dim("best on these texts, so that near ties look worse by up to one such error"),
     ]

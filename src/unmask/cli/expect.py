@@ -26,9 +26,11 @@ from unmask.words.workers import Workers, working
     "--size", "names", type=options.Listed(options.BLIND_SIZE), metavar="NAMES", required=True,
     help=options.BLIND_SIZE_HELP,
 )  # fmt: skip
-@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="Numbers of steps.")
-@click.option("--target", type=options.NUMBER, metavar="NATS", help="Or an expected KL to reach: how many steps?")
-@click.option("--draws", type=options.INTEGER, help="Also estimate from this many random schedules.")
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
+@click.option(
+    "--target", type=options.NUMBER, metavar="NATS", help="Find the fewest steps for this expected KL instead."
+)
+@click.option("--draws", type=options.INTEGER, help="Also estimate the error from this many random schedules.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
 )
@@ -46,8 +48,8 @@ def expect(
 ) -> Report:
     """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
 
-    Lists are separated by commas. The data are a curve in a file (see `unmask plan`) or a distribution, which needs
-    --length and what the second column says:
+    Separate the items of a list by commas. The data are either a curve in a file (see `unmask plan`) or a distribution.
+    A distribution needs --length and the options in the second column:
 
     \b
       reed-solomon    --dimension --alphabet    any DIMENSION tokens determine the rest
@@ -71,17 +73,17 @@ def expect(
       unmask expect --distribution markov --length 4096 --alphabet 2 --stay 0.9 --size even,tc,dtc \\
                     --steps 64,128,256,512 --draws 100000 --engine ray --output rows.parquet
 
-    The exact curve of a linear code of more than 22 tokens is out of reach: --estimate-curve averages over random
-    orders instead, and every error then has a standard error.
+    For a linear code of more than 22 tokens, the exact curve cannot be computed. Use --estimate-curve: it averages over
+    random orders instead, and reports a standard error with every result.
 
-    JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of size, steps, expected_kl, tc,
-    dtc; with --draws also estimate and standard_error; with --estimate-curve also curve_error, the standard error that
-    expected_kl has from the curve, and estimated_from and curve_standard_error of the distribution; with --monotone
-    monotone_change, the largest change of the curve. With --target the rows have size, steps (the fewest that reach it;
-    null if none does) and expected_kl.
+    JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of {size, steps, expected_kl,
+    tc, dtc}. With --draws, a row also has estimate and standard_error. With --estimate-curve, a row also has
+    curve_error (the standard error of expected_kl that comes from the curve), and distribution has estimated_from and
+    curve_standard_error. With --monotone, distribution has monotone_change, the largest change made to the curve. With
+    --target, a row has size, steps (the fewest that reach the target, or null if no number does) and expected_kl.
     """
     if (steps is None) == (target is None):
-        raise check.InputError("", "Say what is wanted: either {steps} or {target}")
+        raise check.InputError("", "Either {steps} or {target} must be given")
     check_rows(output, (".csv", ".jsonl", ".parquet"))
     engine = workers.on()
     rng = np.random.default_rng(seed)
@@ -89,7 +91,7 @@ def expect(
     if target is not None:
         for name, value in (("draws", draws), ("output", output)):
             if value is not None:
-                raise check.InputError(name, "go with {steps}, not with {target}")
+                raise check.InputError(name, "be used with {steps}, not with {target}")
         return _reaching(known, names, target)
     loss = known.curve
     if draws is not None:

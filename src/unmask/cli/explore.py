@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from unmask import _check as check
+from unmask._packages import install
 from unmask.cli import options
 from unmask.cli.group import Command
 from unmask.cli.output import terminal
@@ -17,23 +18,36 @@ from unmask.words.models import Source
 @options.model
 @options.calibration
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option("--port", type=options.INTEGER, metavar="N", help="Port; the first free one from 7860 on by default.")
-@click.option("--no-browser", is_flag=True, help="Print the address and open nothing.")
-def explore(source: Source, calibration: Path | None, host: str, port: int | None, no_browser: bool) -> None:
+@click.option(
+    "--port", type=options.INTEGER, metavar="N", help="Port to listen on. [default: the first free one from 7860]"
+)
+@click.option(
+    "--allow-host",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, as NAME or NAME:PORT. Can be repeated.",
+)
+@click.option("--no-browser", is_flag=True, help="Print the address, but do not open a browser.")
+def explore(
+    source: Source, calibration: Path | None, host: str, port: int | None, names: tuple[str, ...], no_browser: bool
+) -> None:
     """Explore schedules on a local web page.
 
-    Four tabs: size schedules and their guarantees; their error on known distributions; models at work side by side
-    under two schedules, the built-in ones and yours; and what a calibration says of your model. The page asks no other
-    host for anything, and is to be seen from this machine only, unless --host says otherwise.
+    The page opens on two texts that models write side by side, each under a schedule that you choose. Three more tabs
+    compare size schedules and their guarantees, show their error on known distributions, and say what a calibration
+    tells about your model. The page sends no requests to other hosts, and only this machine can open it, unless you set
+    --host. It answers only requests for its own address: if it runs behind a proxy, name the proxy with --allow-host.
 
     \b
     Examples:
       unmask explore
       unmask explore --model my-run --calibration calibration.json
       unmask explore --no-browser --port 7860
+      unmask explore --host 0.0.0.0 --allow-host plots.example.org
     """
     if importlib.util.find_spec("gradio") is None:
-        raise ModuleNotFoundError('This needs gradio, which is not installed. Run: pip install "unmask[app]"')
+        raise ModuleNotFoundError(f"This needs gradio, which is not installed. {install('app')}")
     if port is not None:
         check.integer("port", port, least=1, most=65535)
     screen = terminal(stderr=True)
@@ -45,6 +59,6 @@ def explore(source: Source, calibration: Path | None, host: str, port: int | Non
         own = "the calibration of the built-in model"
         name = "nothing" if known is None else calibration.name if calibration else own
         built = page.build(model, known, name)
-        address = page.serve(built, host=host, port=port, browser=not no_browser, wait=False)
+        address = page.serve(built, host=host, port=port, browser=not no_browser, wait=False, names=names)
     click.echo(f"Running on {address} (Ctrl+C ends it)")
-    built.block_thread()
+    page.stay(built)

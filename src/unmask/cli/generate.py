@@ -1,6 +1,7 @@
 """`unmask generate`: text from a model, under any schedule."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,10 @@ from unmask.words.inputs import CAUSAL, read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
 from unmask.words.own import own_order, own_steps, unfamiliar
+from unmask.words.revisions import order_for, revised
 from unmask.words.schedules import build, check_combs, check_fits, words_for
 from unmask.words.sentences import per_evaluation
+from unmask.words.slots import constrained, slots_said, to_json
 from unmask.words.texts import check_column
 from unmask.words.workers import Workers, working
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.sample import Trace, Verified
 
 _BYTES = 64  # of a token in the record of a run, at the least
+_NEARLY = 0.99  # of a bar: there may be steps after the last token
 _PARTS = (
     "sizes",
     "revealed",
@@ -45,44 +49,51 @@ _PARTS = (
 @options.model_by_default(CAUSAL)
 @click.option(
     "--steps", type=options.INTEGER, metavar="K",
-    help="Number of steps; the model's own by default, and 16 if it has none.",
+    help="Number of steps. [default: what the model was trained with, else 16]",
 )  # fmt: skip
-@click.option("--count", type=options.INTEGER, metavar="N", help="How many sequences; 4 by default.")
+@click.option("--count", type=options.INTEGER, metavar="N", help="Number of sequences. [default: 4]")
 @click.option(
     "--order",
     type=options.ORDER,
     metavar="NAME",
-    help=f"{options.ORDER_HELP} The model's own by default, and comb if it has none.",
+    help=f"{options.ORDER_HELP} [default: what the model was trained with, else comb]",
 )
-@click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [even]")
+@click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [default: even]")
 @click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
-@click.option("--schedule", type=options.FILE, metavar="FILE", help="A schedule from a file instead.")
+@click.option("--schedule", type=options.FILE, metavar="FILE", help="Use a schedule from a file instead.")
+@click.option("--revise", "revision", type=options.REVISION, metavar="NAME", help=options.REVISION_HELP)
 @click.option(
     "--temperature", type=options.NUMBER, default=1.0, show_default=True,
-    help="1 samples the model's own law; 0 takes the most likely token.",
+    help="1 samples from the model's own distribution; 0 takes the most likely token.",
 )  # fmt: skip
-@click.option("--top-p", type=options.NUMBER, metavar="P", help="Keep only the likeliest tokens of this total mass.")
+@click.option(
+    "--top-p",
+    type=options.NUMBER,
+    metavar="P",
+    help="Draw only from the likeliest tokens, up to this total probability.",
+)
 @click.option(
     "--length", type=options.INTEGER, metavar="L",
-    help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more. With "
-    "--data: tokens to fill after a prompt that does not say what is to be filled; 128, or half of what the model "
-    "takes if that is less.",
+    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models] With --data: "
+    "tokens to fill after a prompt without gaps. [default: 128, or half of what the model takes if that is less]",
 )  # fmt: skip
-@click.option("--prompt", help="Text to be completed: _, or the model's own mask token, stands for a masked token.")
+@click.option("--prompt", help="Text to complete. Each _, or the model's own mask token, is a gap of one token.")
 @click.option(
     "--chat", is_flag=True,
-    help="The prompt is a message: write an answer of --length tokens, 128 by default, with the model's chat template.",
+    help="Treat the prompt as a message and write an answer, with the model's chat template. --length sets the tokens "
+    "of the answer. [default: 128]",
 )  # fmt: skip
-@click.option("--data", type=options.FILE, metavar="FILE", help=f"Or prompts, one in each row: {options.DATA}")
+@click.option("--data", type=options.FILE, metavar="FILE", help=f"File of prompts, one per row: {options.DATA}")
 @options.column
-@click.option("--watch", is_flag=True, help="Show the text as it appears, on a terminal.")
+@options.allow
+@click.option("--watch", is_flag=True, help="Show the text in the terminal as it appears.")
 @click.option(
     "--verify", is_flag=True,
-    help="Take the tokens of a step for drafts and verify them one by one: the law of one token at a time.",
+    help="Check the tokens of every step one at a time, for exactly the distribution of one token at a time.",
 )  # fmt: skip
 @click.option(
     "--output", type=options.FILE, metavar="FILE",
-    help="Write the sequences to this file, as JSON lines (.jsonl) or Parquet (.parquet), and not to the screen.",
+    help="Write the sequences to this file instead of the screen: JSON lines (.jsonl) or Parquet (.parquet).",
 )  # fmt: skip
 @options.workers
 @options.seed
@@ -94,6 +105,7 @@ def generate(
     size: str | None,
     rule: str | None,
     schedule: Path | None,
+    revision: str | None,
     temperature: float,
     top_p: float | None,
     length: int | None,
@@ -101,39 +113,53 @@ def generate(
     chat: bool,
     data: Path | None,
     column: str | None,
+    allow: tuple[str, ...],
     watch: bool,
     verify: bool,
     output: Path | None,
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Generate text.
+    """Generate text with a model, or fill the gaps of a prompt.
 
-    A prompt is filled where it has '_', one token each, and keeps the rest; it is used as long as it is, or with
-    --length continued by masked tokens up to that length. Sequence i has the seed SEED + i, and the same seed gives
-    the same sequence. Sampling at temperature 1 follows the model's law; anything else is another one. With a model of
-    Hugging Face a prompt may also hold its mask token, such as [MASK]; then '_' is an ordinary character.
+    Each '_' in a prompt is a gap of one token; the rest of the prompt stays as it is. The text is as long as the
+    prompt. With --length, masked tokens continue the prompt up to that length. Sequence i has the seed SEED + i, and
+    the same seed always gives the same sequence. Temperature 1 samples from the model's own distribution; any other
+    temperature changes that distribution. For a Hugging Face model, a prompt may instead mark gaps with the model's
+    mask token, such as [MASK]; then '_' is an ordinary character.
 
-    A model that is causal in the schedule, such as 'causal', was trained for some schedules: their order, and the
-    number of steps of most of its training, are its own. Under others it works and is worse, and a sentence says so.
+    A model that is causal in the schedule, such as 'causal', was trained for certain schedules. It uses their order by
+    default, and the number of steps it was mostly trained with. You can use other schedules; the texts are then worse,
+    and the command prints a note.
 
-    With --verify the tokens of a step are drafts. One evaluation scores them one by one and drafts the next step; what
-    rejection sampling takes back is drawn again, which takes one more. The texts then have exactly the law of one token
-    at a time in the same order: with 'causal' and 16 steps for about 23 evaluations instead of 256. A model that looks
-    both ways does the same on copies of a text, one for each draft. Nothing stops at the end of an answer then, though
-    what follows it does not count.
+    With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
+    Rejection sampling takes some drafts back and draws them again, which costs one more evaluation. The texts then have
+    exactly the distribution of one token at a time in the same order. With 'causal' and 16 steps this takes about 23
+    evaluations instead of 256. A bidirectional model does the same on copies of the text, one for each draft. Verified
+    sampling does not stop early at the end of an answer, but what follows the end is not counted.
 
-    A model that ends its answers (LLaDA, Dream) draws the end like any token. What comes after it is neither shown nor
-    counted, and a sequence takes no more evaluations once its answer is complete, which changes nothing in it.
-    Valid tokens are those drawn before the end. Tokens per evaluation are valid tokens over evaluations, both summed
-    over all sequences; elsewhere they are called tokens per forward pass (TPF).
+    With --revise, tokens can be taken back or changed after they were revealed. 'cap', 'rescale', 'least-sure' and
+    'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
+    and 'edit' is LLaDA 2.1's. 'gibbs:4' draws four random tokens anew after every step, one at a time. Revision may
+    need evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one for each token it
+    checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, and write dull texts at
+    temperature 1.
 
-    With --data every row is a prompt, and one row is written for each, in their order. Row i, counted from 0, has the
-    seed SEED + i. A prompt with '_' is filled there, any other is continued by --length tokens; an answer that is there
-    is written anew, as long as it is. With a model that has a chat template prompts are messages. All rows are looked
-    at before the first is filled: one that is none, or is too long for the model, is named by its line. With --output
-    rows are kept in a file beside it as they are finished, in memory for some of them; after whatever end, the same
-    command goes on where it was.
+    With --allow, each token is drawn only from those that you allow at its position: their probabilities are scaled up
+    to add to 1. Tokens of the prompt stay as they are. Positions are counted in the text, or with --chat in the answer.
+
+    Some models end their answers themselves (LLaDA, Dream): they draw an end token like any other. What follows the end
+    is neither shown nor counted. A sequence whose answer is complete takes no more evaluations, and this does not
+    change the answer. Valid tokens are the tokens drawn before the end. Tokens per evaluation, elsewhere called tokens
+    per forward pass (TPF), is the number of valid tokens divided by the number of evaluations, each summed over all
+    sequences.
+
+    With --data, every row of the file is a prompt, and the command writes one row for each, in the same order. Row i,
+    counted from 0, has the seed SEED + i. A prompt with '_' is filled there; any other prompt is continued by --length
+    tokens. If a row already has an answer, the model writes a new one of the same length. If the model has a chat
+    template, prompts are messages. The command checks all rows before it fills the first, and names the line of a row
+    that is invalid or too long for the model. With --output, finished rows are saved in batches to a hidden file next
+    to it. If the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:
@@ -142,38 +168,50 @@ def generate(
       unmask generate --steps 16 --verify
       unmask generate --prompt "the ______ of the ______ was a"
       unmask generate --prompt "in the beginning " --length 128 --steps 32
+      unmask generate --prompt "in ____ the war" --allow 4-7:aeiou
       unmask generate --model my-run --schedule schedule.json --json
       unmask generate --model builtin --order confidence --size threshold:0.9
       unmask generate --model builtin --rule fast-dllm --temperature 0
+      unmask generate --model builtin --steps 32 --revise cap:0.1 --watch
       unmask generate --model hf:bert-base-uncased --prompt "the [MASK] sat on the [MASK]."
       unmask generate --count 100000 --engine ray --output texts.parquet
       unmask generate --schedule schedule.json --data prompts.jsonl --output answers.jsonl
       echo "in the beginning " | unmask generate --data - --length 32
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
-    each token, from 0; -1 where it was given, -2 where it was not needed after the end), bits_per_token (what was
-    drawn, up to the end, under the model), valid_tokens and evaluations (of each sequence), tokens_per_evaluation, with
-    --verify rejected (drafts taken back, of each sequence). A row of --output: seed, text, sizes, revealed,
-    bits_per_token, valid_tokens, evaluations of one sequence, and rejected. With --data: model, schedule, seconds,
-    count (of rows), continued (rows that were there when it began), valid_tokens, evaluations, tokens_per_evaluation,
-    output; and without --output the rows. A row has row (from 0), line, seed, prompt, text (the whole, or the answer to
-    a message), answer (what was filled after the prompt, or null), and the rest of the above.
+    each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
+    (the cost under the model of what was drawn, up to the end), valid_tokens and evaluations (one number per sequence),
+    tokens_per_evaluation. With --verify also rejected (drafts taken back, per sequence). With --revise there is no
+    bits_per_token, but versions (for each sequence the step, position and token of every change; the token is null if
+    it was taken back). With --allow also allow (positions and what is allowed there).
+
+    A row of --output has seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one sequence, and
+    with --verify rejected.
+
+    JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
+    valid_tokens, evaluations, tokens_per_evaluation, output, and without --output the rows. A row has row (counted from
+    0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled after the prompt,
+    or null), and the fields of a row of --output.
     """
     if data is not None:
-        _check_alone({"prompt": prompt, "count": count, "watch": watch or None})
+        _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "allow": allow or None})
         if verify:
-            raise check.InputError("", "{verify} does not go with {data}", remedy="Leave out one of them.")
+            raise check.InputError("", "{verify} cannot be used with {data}", remedy="Leave out one of them.")
     check_column(data, column)
     count = check.integer("count", 4 if count is None else count, least=1)
     _check_draw(temperature, top_p)
+    if verify and revision is not None:
+        raise check.InputError("", "{verify} cannot be used with {revise}", remedy="Leave out one of them.")
+    slots = slots_said(allow)
     word, size = words_for(rule, schedule, order, size, steps)
+    word = word or (order_for(revision) if schedule is None else None)
     check_rows(output, (".jsonl", ".parquet"))
     if watch and workers.engine == "ray":
         remedy = "Leave out {watch}."
-        raise check.InputError("", "With the {engine} ray there is nothing to watch", remedy=remedy)
+        raise check.InputError("", "{watch} cannot be used with {engine} ray", remedy=remedy)
     if verify and (watch or workers.engine == "ray"):
-        other = "{watch}" if watch else "the {engine} ray"
-        raise check.InputError("", f"{{verify}} does not go with {other}", remedy="Leave out one of them.")
+        other = "{watch}" if watch else "{engine} ray"
+        raise check.InputError("", f"{{verify}} cannot be used with {other}", remedy="Leave out one of them.")
     chosen = None if schedule is None else read_schedule(schedule)
 
     from unmask.models.start import start_of
@@ -186,10 +224,13 @@ def generate(
     if data is not None:
         from unmask.cli.answers import Filling, answered
 
-        how = Filling(source.name, steps, which, size, schedule, chosen, draw_for(temperature, top_p=top_p), seed)
+        draw = draw_for(temperature, top_p=top_p)
+        how = Filling(source.name, steps, which, size, schedule, chosen, revision, draw, seed)
         return answered(model, data, column, length, chat or None, how, output, engine)
     start, first = start_of(model, prompt, length, chat=chat)
-    check_memory(count * start.shape[1] * _BYTES, "count", "Take fewer.")
+    if slots:
+        model = constrained(model, slots, start.shape[1], first)
+    check_memory(count * start.shape[1] * _BYTES, "count", "Ask for fewer.")
     masked = int((start == model.predictor.mask).sum())
     if chosen is None:
         if prompt is None:  # else there may be less to fill than a comb has segments, which is no mistake
@@ -199,6 +240,7 @@ def generate(
         chosen = build(which, size, wanted, masked).schedule
     elif schedule is not None:
         check_fits(chosen, schedule, [masked])
+    chosen = revised(chosen, revision)
     draw = draw_for(temperature, top_p=top_p)
     with check.renamed("schedule", _blamed(schedule, rule, chosen)):
         verified = Verified(model.predictor, chosen, draw) if verify else None
@@ -229,11 +271,16 @@ def generate(
             start.expand(count - seen, -1),
             rng=seeds[seen:],
             engine=engine,
-            progress=lambda done: bar.advance(task, done),
+            progress=_advancing(bar, task, masked * count, revises=chosen.revision is not None),
         )
     seconds = time.perf_counter() - begin
     texts = [text for trace in traces for text in model.texts(trace, first)]
-    parts = {part: _joined(traces, part) for part in _PARTS}
+    costs = chosen.revision is None  # else a text has no likelihood
+    parts = {part: _joined(traces, part) for part in _PARTS if costs or part != "bits_per_token"}
+    versions = [trace.versions for trace in traces if trace.versions is not None]
+    if versions:
+        parts["versions"] = [each for found, trace in zip(versions, traces, strict=True)
+                             for each in found.to_json(len(trace.tokens))]  # fmt: skip
     checks = [trace.verification for trace in traces if trace.verification is not None]
     if checks:
         parts["rejected"] = [int(each) for found in checks for each in found.rejected]
@@ -251,11 +298,14 @@ def generate(
         "seeds": seeds,
         **parts,
         "tokens_per_evaluation": counts.tokens_per_evaluation,
+        **({"allow": to_json(slots)} if slots else {}),
     }
     mean = counts.evaluations / count
     spent = f"{mean:.4g} {'evaluation' if mean == 1 else 'evaluations'} each"
     ratio = per_evaluation(counts.tokens_per_evaluation)
     stayed = [f"{1 - sum(parts['rejected']) / max(1, masked * count):.1%} of drafts accepted"] if checks else []
+    changed = (sum(each.taken for each in versions), sum(each.rewritten for each in versions))
+    stayed += [f"{changed[0]:,} taken back, {changed[1]:,} written again"] if versions else []
     note = ", ".join([f"{count} × {start.shape[1]} tokens", spent, *stayed, ratio, f"{seconds:.1f} s"])
     safe = printable if terminal().is_terminal else str  # a file or a pipe gets every character as it is
     between = [line for text in texts if output is None for line in ("", safe(text))][1:]
@@ -267,6 +317,22 @@ def _blamed(schedule: Path | None, rule: str | None, chosen: Schedule) -> str:
     if schedule is not None:
         return "schedule"
     return "rule" if rule is not None else "size" if isinstance(chosen.size, Reactive) else "order"
+
+
+def _advancing(bar: Progress, task: TaskID, total: int, *, revises: bool) -> Callable[[int], object]:
+    """Tells the bar how many tokens stand. Where all of them may be looked at again, that is not yet the end."""
+    stand = 0
+
+    def advance(done: int) -> None:
+        nonlocal stand
+        stand += done
+        if not revises:
+            bar.advance(task, done)
+        else:
+            again = "Looking at tokens again" if stand >= total else "Generating"
+            bar.update(task, completed=min(stand, _NEARLY * total), description=again)
+
+    return advance
 
 
 def _verified(
@@ -285,12 +351,12 @@ def _check_alone(others: dict[str, object]) -> None:
     """Refuse what has no use where there are rows."""
     for name, value in others.items():
         if value is not None:
-            raise check.InputError("", f"With {{data}} there is no use for {{{name}}}", remedy="Leave it out.")
+            raise check.InputError("", f"{{{name}}} cannot be used with {{data}}", remedy="Leave it out.")
 
 
 def _check_draw(temperature: float, top_p: float | None) -> None:
     if check.real("temperature", temperature, least=0.0) == 0.0 and top_p is not None:
-        raise check.InputError("", "At temperature 0 there is no use for {top-p}", remedy="Leave it out.")
+        raise check.InputError("", "{top-p} has no effect at temperature 0", remedy="Leave it out.")
     if top_p is not None and not 0 < top_p <= 1:
         raise check.InputError("top-p", "be greater than 0 and at most 1", found=f"{top_p:g}")
 

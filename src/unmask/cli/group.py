@@ -8,6 +8,7 @@ error came from. A reader that goes away, as `| head -1` does, ends a command qu
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -25,7 +26,9 @@ class Command(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.options = {word.lstrip("-"): word for param in self.params for word in param.opts}
+        # The library speaks of its own arguments: an option that is called otherwise here has both names.
+        named = {(param.name or "").replace("_", "-"): param.opts[0] for param in self.params}
+        self.options = named | {word.lstrip("-"): word for param in self.params for word in param.opts}
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with self._speaking():
@@ -35,7 +38,7 @@ class Command(click.Command):
         from unmask.cli.output import terminal
         from unmask.cli.report import Report, print_json
 
-        with self._speaking():
+        with self._speaking(), _noting():
             report = super().invoke(ctx)
             if not isinstance(report, Report):
                 return report
@@ -65,8 +68,10 @@ class Command(click.Command):
                 raise click.UsageError(f"There is no option {unknown.found}. {hint}") from None
             raise
         except click.MissingParameter as error:
-            word = error.param.opts[0] if error.param is not None else "Something"
-            raise click.UsageError(f"{word if word.startswith('-') else word.upper()} must be given.") from None
+            param = error.param
+            if isinstance(param, click.Argument) and param.metavar:
+                raise click.UsageError(f"Give one of {param.metavar.strip('[]').replace('|', ', ')}.") from None
+            raise click.UsageError(f"{param.opts[0] if param else 'Something'} must be given.") from None
         except InputError as error:
             self._refuse(error, self._sentence(error))
         except MISTAKES as error:
@@ -92,6 +97,28 @@ class Command(click.Command):
         return error.sentence(self._word, lambda name: word if word.startswith("--") else f"Argument '{name}'")
 
 
+@contextmanager
+def _noting() -> Iterator[None]:
+    """Notes of the library are a line on stderr, each once."""
+    from unmask._errors import Note
+    from unmask.cli.output import said
+
+    seen: set[str] = set()
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def shown(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if not issubclass(category, Note):
+                others(message, category, *where, **more)
+            elif str(message) not in seen:
+                seen.add(str(message))
+                said(f"Note: {message}")
+
+        warnings.simplefilter("always", Note)
+        warnings.showwarning = shown
+        yield
+
+
 def wants_json(ctx: click.Context | None = None) -> bool:
     """Whether the command that runs was given --json."""
     return bool((ctx or click.get_current_context()).meta.get("unmask.json"))
@@ -104,7 +131,7 @@ class Group(click.Group):
         summaries: Command name -> one line for the list of commands. The command `name` is the object of that name
             in the module `unmask.cli.name`, imported on first use: the numerical libraries take a second to load.
         titles: Title -> the names of the commands listed under it.
-        aliases: Another word for a command.
+        aliases: Another word for a command, with the command and a line for the list.
     """
 
     def __init__(
@@ -112,11 +139,13 @@ class Group(click.Group):
         *args: Any,
         summaries: Mapping[str, str],
         titles: Mapping[str, tuple[str, ...]],
-        aliases: Mapping[str, str],
+        aliases: Mapping[str, tuple[str, str]],
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
-        self.summaries, self.titles, self.aliases = dict(summaries), dict(titles), dict(aliases)
+        self.summaries, self.titles = dict(summaries), dict(titles)
+        self.aliases = {word: command for word, (command, _) in aliases.items()}
+        self.lines = self.summaries | {word: line for word, (_, line) in aliases.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.summaries)
@@ -146,12 +175,12 @@ class Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in self.titles.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self.summaries[name]) for name in names])
+                formatter.write_dl([(name, self.lines[name]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        return [CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=text) for name, text in self.lines.items() if name.startswith(incomplete)]
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _whoever_reads():  # --help and --version print here

@@ -12,7 +12,7 @@ from unmask.cli.completion import Words
 from unmask.cli.group import Command
 from unmask.names import DISTRIBUTIONS, MODELS, RULES
 from unmask.words import data as words
-from unmask.words import schedules
+from unmask.words import revisions, schedules
 from unmask.words.inputs import BUILTIN
 from unmask.words.models import Source
 from unmask.words.texts import Texts
@@ -63,7 +63,7 @@ class Named(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         listed = param is not None and isinstance(param.type, Listed)
         if "," in str(value) and not listed:
-            raise check.InputError(self.kind, "be one name here", found=check.shown(str(value)))
+            raise check.InputError(self.kind, "be a single name", found=check.shown(str(value)))
         with check.renamed(self.kind, _name(param)):
             self.understand(str(value))
         return str(value)
@@ -80,7 +80,9 @@ class Listed(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
         parts = [word.strip() for word in str(value).split(",")]
         if not all(parts):
-            raise check.InputError(_name(param), "be a list such as a,b,c without gaps", found=check.shown(str(value)))
+            raise check.InputError(
+                _name(param), "be a list such as a,b,c, without empty items", found=check.shown(str(value))
+            )
         # Asking for the same thing twice gives it once.
         return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in parts))
 
@@ -103,26 +105,39 @@ FILE = click.Path(path_type=Path)
 BLIND_SIZE = one_of("size", schedules.BLIND_SIZES)
 PLANNED_SIZE = one_of("size", (*schedules.BLIND_SIZES, "minimax"))
 SIZE = Named("size", schedules.SIZE_WORDS, schedules.check_size)
-ORDER = Named("order", (*schedules.ORDER_WORDS, "comb-16", "whole-comb-16"), schedules.order_named)
+ORDER = Named(
+    "order", (*schedules.ORDER_WORDS, "comb-16", "whole-comb-16", "spaced-4/confidence"), schedules.order_named
+)
 RULE = one_of("rule", RULES)
+REVISION = Named("revision", revisions.REVISION_WORDS, revisions.check_revision)
 
 BLIND_SIZE_HELP = (
-    f"Of {', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' and '.join(schedules.CURVE_SIZES)}."
+    f"One of {', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' or '.join(schedules.CURVE_SIZES)}."
 )
 SIZE_HELP = (
-    f"Of {', '.join(schedules.FREE_SIZES)}, or {', '.join(f'{name}:NUMBER' for name in schedules.REACTIVE_SIZES)}"
+    f"One of {', '.join(schedules.FREE_SIZES)}, or {', '.join(f'{name}:NUMBER' for name in schedules.REACTIVE_SIZES)}"
 )
 ORDER_HELP = (
-    f"Of {', '.join(schedules.ORDER_WORDS)}; comb-16 is a comb of 16 segments, comb alone has one tooth per step; "
-    "whole-comb starts at the first position."
+    f"One of {', '.join(schedules.ORDER_WORDS)}. comb has one segment per token of a step, and comb-16 has 16 "
+    "segments. whole-comb starts at the first position. spaced-4/ORDER keeps the positions of a step at least 4 "
+    "apart."
 )
-RULE_HELP = f"A published rule in place of order and size: {', '.join(RULES)}."
+REVISION_HELP = (
+    f"Take tokens back in one of these ways: {', '.join(revisions.REVISION_WORDS)}. A number after a colon says how "
+    "much, as in cap:0.1. The texts then have no exact likelihood."
+)
+RULE_HELP = f"A published rule instead of --order and --size: {', '.join(RULES)}."
 
 
 def command(function: Function) -> Command:
     """A command that returns a `Report`; --json prints its record."""
     as_json = click.option(
-        "--json", is_flag=True, expose_value=False, is_eager=True, help="Print JSON and nothing else.", callback=_keep
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        help="Print the result as JSON and nothing else.",
+        callback=_keep,
     )
     return click.command(cls=Command)(_last(as_json)(function))
 
@@ -176,7 +191,7 @@ seed = click.option(
     type=_Integer(least=0, most=2**63),
     default=0,
     show_default=True,
-    help="Seed of everything that is random.",
+    help="Seed of all random choices.",
 )
 
 
@@ -190,18 +205,23 @@ def _said(
 data = bundled(
     _said,
     "data",
-    click.option("--length", type=INTEGER, help="Number of tokens; that of --curve unless given."),
+    click.option("--length", type=INTEGER, help="Number of tokens. [default: as in --curve]"),
     click.option(
         "--distribution", type=one_of("distribution", DISTRIBUTIONS), metavar="NAME",
         help=f"One of {', '.join(DISTRIBUTIONS)}.",
     ),
     click.option("--dimension", type=INTEGER, help="Dimension of a code."),
-    click.option("--alphabet", type=INTEGER, help="Number of tokens; for a code a prime power."),
+    click.option("--alphabet", type=INTEGER, help="Number of different tokens; for a code, a prime power."),
     click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
-    click.option("--bias", type=NUMBER, help="Bias of the coins of a mixture."),
-    click.option("--estimate-curve", type=INTEGER, metavar="DRAWS", help="Estimate the distribution's curve by draws."),
-    click.option("--curve", type=FILE, metavar="FILE", help="A loss curve instead: CSV or JSON, in nats per token."),
-    click.option("--monotone", is_flag=True, help="Make a curve that increases the nearest one that does not."),
+    click.option("--bias", type=NUMBER, help="Bias of the coin in a mixture."),
+    click.option(
+        "--estimate-curve", type=INTEGER, metavar="DRAWS",
+        help="Estimate the distribution's curve from this many draws.",
+    ),
+    click.option(
+        "--curve", type=FILE, metavar="FILE", help="Use a loss curve instead: CSV or JSON, in nats per token.",
+    ),
+    click.option("--monotone", is_flag=True, help="If the curve increases, use the nearest curve that does not."),
 )  # fmt: skip
 
 
@@ -210,16 +230,18 @@ workers = bundled(
     "workers",
     click.option(
         "--engine", type=one_of("engine", ENGINES), default="local", show_default=True, metavar="NAME",
-        help="local, or ray for many cores, GPUs and machines; the results are the same.",
+        help="local, or ray to use many cores, GPUs or machines. The results are the same.",
     ),
-    click.option("--workers", type=INTEGER, metavar="N", help="With ray: workers; all it has by default."),
-    click.option("--address", metavar="WHERE", help="With ray: an existing cluster, such as auto."),
+    click.option(
+        "--workers", type=INTEGER, metavar="N", help="With ray: number of workers. [default: all that it has]",
+    ),
+    click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, such as auto."),
 )  # fmt: skip
 
 
 device = click.option(
     "--device", type=Words(["auto", "cpu", "cuda"]), default="auto", show_default=True, metavar="NAME",
-    help="cpu, cuda, cuda:1 ...; auto takes a GPU where there is one.",
+    help="cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.",
 )  # fmt: skip
 
 
@@ -234,16 +256,16 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
         "source",
         click.option(
             "--model", type=Words(MODELS, files=True), default=name, show_default=True, metavar="MODEL",
-            help="'builtin', 'causal', a .safetensors file saved by unmask, the folder of `unmask train`, "
-            "hf:NAME_OR_FOLDER for a masked language model of Hugging Face, or py:FILE.py:FUNCTION for what a function "
-            "of yours returns; the code of that file then runs.",
+            help="builtin, causal, a .safetensors file saved by unmask, a folder of `unmask train`, hf:NAME_OR_FOLDER "
+            "for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model that your function "
+            "returns (this runs the code in that file).",
         ),
         click.option(
-            "--trust-remote-code", is_flag=True, help="Run Python code that comes with a model of Hugging Face."
+            "--trust-remote-code", is_flag=True, help="Run the Python code that comes with a Hugging Face model."
         ),
         click.option(
             "--allow-pickle", is_flag=True,
-            help="Read pickled weights where a model of Hugging Face has no safetensors.",
+            help="Read pickled weights if a Hugging Face model has no safetensors.",
         ),
         device,
     )  # fmt: skip
@@ -252,14 +274,14 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
 model = model_by_default(BUILTIN)
 length = click.option(
     "--length", type=INTEGER, metavar="L",
-    help="Tokens per sequence; all the model has by default, and 256 if it is of Hugging Face and has more.",
+    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models]",
 )  # fmt: skip
-_TEXT = "Text that the model has not seen, in its alphabet; that of the built-in models is a to z and the space."
+_TEXT = "Text that the model has not seen, in its alphabet. The built-in models know a to z and the space."
 DATA = (
-    'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, lines, FASTA, CSV or Parquet; .gz and .xz as '
-    "they are; - is standard input."
+    'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, lines, FASTA, CSV or Parquet. '
+    "Files may be compressed as .gz or .xz; - reads standard input."
 )
-column = click.option("--column", metavar="NAME", help="Of --data: the column, or key, that holds the texts.")
+column = click.option("--column", metavar="NAME", help="With --data: the column or key that holds the texts.")
 
 
 def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Callable[[Function], Function]:
@@ -273,13 +295,20 @@ def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Ca
         Texts,
         "texts",
         click.option("--text", type=FILE, metavar="FILE", help=text),
-        click.option("--data", type=FILE, metavar="FILE", help=f"Or rows that it has not seen: {DATA}"),
+        click.option("--data", type=FILE, metavar="FILE", help=f"File of rows that the model has not seen: {DATA}"),
         column,
         click.option(
             "--texts", "count", type=INTEGER, metavar="N",
-            help=f"How many sequences: windows spread evenly over the text, or rows drawn from the data; {usual}.",
+            help="Number of sequences: windows spread evenly over the text, or rows drawn from the data. [default: "
+            f"{usual}]",
         ),
     )  # fmt: skip
 
 
-calibration = click.option("--calibration", type=FILE, metavar="FILE", help="What `unmask calibrate` wrote.")
+allow = click.option(
+    "--allow", multiple=True, metavar="WHERE:WHAT",
+    help="Allow only these tokens at a position, or at several, counted from 1: 3:abc or 10-20:0123456789. If the "
+    "model's tokens are not characters, separate words by spaces. You can also give a .json file of such rules. Can "
+    "be repeated; for each position the last rule counts.",
+)  # fmt: skip
+calibration = click.option("--calibration", type=FILE, metavar="FILE", help="File written by `unmask calibrate`.")

@@ -27,10 +27,12 @@ _OWN = "minimax"  # the size that --gauge makes; it has no meaning without the f
 
 @options.command
 @click.option("--steps", type=options.INTEGER, help="Number of steps.")
-@click.option("--target", type=options.NUMBER, metavar="NATS", help="Or an expected KL to reach: how many steps?")
+@click.option(
+    "--target", type=options.NUMBER, metavar="NATS", help="Find the fewest steps for this expected KL instead."
+)
 @click.option(
     "--size", type=options.Listed(options.PLANNED_SIZE), metavar="NAME",
-    help=f"{options.BLIND_SIZE_HELP} With --target a list.",
+    help=f"{options.BLIND_SIZE_HELP} With --target, you can give a list.",
 )  # fmt: skip
 @click.option("--gauge", "measure", type=options.FILE, metavar="FILE", help="Plan the minimax schedule for this gauge.")
 @click.option("--tc", type=options.NUMBER, help="With --target: total correlation of the data, in nats.")
@@ -49,19 +51,21 @@ def plan(
 ) -> Report:
     """Show the sizes of a schedule and what it guarantees, or find the fewest steps for a target.
 
-    The guarantee is the smallest c such that the expected KL is at most c times the dependence, for every
-    distribution of that length: c times its total correlation (tc), its dual total correlation (dtc), the smaller of
-    the two (min), or their sum, which is the sum of I(X_i; X_-i) over the tokens (sum). The minimax sizes have the
-    smallest c that any schedule with random positions can have.
+    A guarantee is a factor c: for every distribution of that length, the expected KL is at most c times its dependence.
+    There is one factor for each measure of dependence: the total correlation (tc), the dual total correlation (dtc),
+    the smaller of the two (min), and their sum, which equals the sum of I(X_i; X_-i) over the tokens (sum). No schedule
+    with random positions has a smaller factor than the minimax sizes.
 
-    Sizes 'optimal' and 'square-root' are made for a loss curve: of a distribution (see `unmask expect`) or in a file. A
-    curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: a JSON list, an object with the key
-    "loss", or CSV with one number per line or columns n,loss. A gauge file holds length-1 positive numbers.
+    The sizes 'optimal' and 'square-root' are made for a loss curve, which comes from a distribution (see `unmask
+    expect`) or from a file. A curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: as a JSON
+    list, as a JSON object with the key "loss", or as CSV with one number per line or with the columns n,loss. A gauge
+    file holds length-1 positive numbers.
 
-    With --target (`unmask steps` is another word for it) give what is known of the data: --tc, --dtc or both, a
-    distribution, or a curve. From TC and DTC follow guarantees for every such distribution: by the paper's theorem, by
-    its simplified complexity, and exactly, for the paper's sizes and for the minimax ones, the best there are. A
-    distribution or curve also gives the fewest steps of each schedule on that very distribution.
+    With --target, the command finds the fewest steps instead; `unmask steps` is another name for this. Say what you
+    know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC follow guarantees for every
+    such distribution, in three versions: by the paper's theorem, by its simplified formula, and exactly. They are given
+    for the paper's sizes and for the minimax sizes, which are the best possible. For a distribution or a curve, you
+    also get the fewest steps that each schedule needs on exactly that data.
 
     \b
     Examples:
@@ -75,54 +79,59 @@ def plan(
       unmask steps --distribution markov --length 256 --alphabet 2 --stay 0.9 --target 1
       unmask steps --curve validation-loss.csv --monotone --target 5
 
-    JSON: length, steps, size, mean_sizes (one per step), overhang (expected number of tokens after the i-th in its own
-    batch, i = 1 ... length-1), guarantee {tc, dtc, min, sum}, sizes (one draw for --seed); for tc and dtc also
-    coefficient (the paper's f) and theorem (the factor of its bound, null where that does not hold); for minimax sizes
-    and universal also factor; with a distribution or curve also data and expected_kl, and with
-    --estimate-curve its standard_error.
-    With --target: length, target, tc, dtc, guaranteed (rows of size, theorem, simplified, exact; the first two are null
-    for minimax sizes, and simplified for target 0), measured (rows of size, steps, expected_kl; empty without a
-    distribution or curve, steps null where no number of steps is enough), recommendation; with a distribution or curve
-    also data.
+    JSON: length, steps, size, mean_sizes (one per step), overhang (for i = 1 ... length-1, the expected number of
+    tokens that come after the i-th in its own batch), guarantee {tc, dtc, min, sum}, sizes (one draw, for --seed). The
+    sizes tc and dtc add coefficient (the paper's f) and theorem (the factor of its bound, or null if the theorem does
+    not apply). Minimax sizes and universal add factor. A distribution or a curve adds data and expected_kl, and
+    --estimate-curve adds standard_error.
+
+    JSON with --target: length, target, tc, dtc, guaranteed (rows of {size, theorem, simplified, exact}; theorem and
+    simplified are null for minimax sizes, and simplified is null for target 0), measured (rows of {size, steps,
+    expected_kl}; empty without a distribution or curve; steps is null if no number of steps is enough), recommendation.
+    A distribution or a curve adds data.
     """
     rng = np.random.default_rng(seed)
     if target is not None:
         if steps is not None or measure is not None:
             what = "{steps}" if steps is not None else "{gauge}"
-            raise check.InputError("", f"With {{target}} there is no use for {what}", remedy="Leave it out.")
+            raise check.InputError("", f"{what} cannot be used with {{target}}", remedy="Leave it out.")
         return _fewest(target, size, tc, dtc, data, rng)
     for name, value in (("tc", tc), ("dtc", dtc)):
         if value is not None:
-            raise check.InputError(name, "go with {target}", remedy="A plan of given steps holds for all data.")
+            raise check.InputError(
+                name, "be used with {target}", remedy="With {steps}, the guarantees hold for all data."
+            )
     if steps is None:
-        raise check.InputError("steps", "be given", remedy="Or give {target}, and the steps are found.")
+        raise check.InputError("steps", "be given", remedy="Or give {target} to find the number of steps.")
     return _shown(steps, _one(size, measure), measure, data, seed, rng)
 
 
 def _one(names: list[str] | None, measure: Path | None) -> str:
     """The one name of a size that a plan is made for."""
     if names is not None and len(names) > 1:
-        raise check.InputError("size", "be one name here", found=check.shown(",".join(names)))
+        raise check.InputError("size", "be a single name", found=check.shown(",".join(names)))
     name = names[0] if names else None
     if measure is not None:
         if name not in (None, _OWN):
             remedy = "Leave out one of the two."
-            raise check.InputError("", f"With {{gauge}} the size is '{_OWN}', not '{name}'", remedy=remedy)
+            raise check.InputError(
+                "", f"Size '{name}' cannot be used with {{gauge}}, which makes the size '{_OWN}'", remedy=remedy
+            )
         return _OWN
     if name == _OWN:
         raise check.InputError(
             "",
-            f"Size '{_OWN}' is made for a gauge",
-            remedy="Give one with {gauge}, or take minimax-tc, minimax-dtc, minimax-min or minimax-sum.",
+            f"Size '{_OWN}' needs a gauge",
+            remedy="Give one with {gauge}, or use minimax-tc, minimax-dtc, minimax-min or minimax-sum.",
         )
     if name is None:
-        raise check.InputError("size", "be given")
+        raise check.InputError("size", "be given", remedy="For example: {size} minimax-min.")
     return name
 
 
 def _length(length: int | None) -> int:
     if length is None:
-        raise check.InputError("length", "be given")
+        raise check.InputError("length", "be given", remedy="For example: {length} 256.")
     return length
 
 
@@ -136,8 +145,8 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
         values = read_gauge(measure, length=length)
         length = values.values.size + 1
         schedule = size.Minimax(check.steps_and_length(steps, length)[0], values)
-    check_memory(length * _BYTES, "length", "Take a smaller one.")
-    with terminal(stderr=True).status("Computing the law of the sizes"), check.renamed("values", "gauge"):
+    check_memory(length * _BYTES, "length", "Choose a smaller one.")
+    with terminal(stderr=True).status("Computing the distribution of the sizes"), check.renamed("values", "gauge"):
         sizes = schedule.draw(length, rng=np.random.default_rng(seed))[0]
         means = schedule.mean_sizes(length)
         overhang = schedule.overhang(length)
@@ -204,19 +213,19 @@ def _fewest(
     known = data.read(rng=rng)
     if known is None:
         if names:
-            remedy = "Leave it out."
-            raise check.InputError("", "Without {distribution} or {curve} there is no use for {size}", remedy=remedy)
+            remedy = "Give one of them, or leave out {size}."
+            raise check.InputError("", "{size} needs {distribution} or {curve} here", remedy=remedy)
         if tc is None and dtc is None:
             ways = "{tc}, {dtc}, {distribution} with its options, or {curve}"
-            raise check.InputError("", f"Say what is known of the data: {ways}")
+            raise check.InputError("", f"Say what you know about the data: {ways}")
         length = _length(data.length)
     else:
         if tc is not None or dtc is not None:
             what = "{distribution}" if data.curve is None else "{curve}"
             raise check.InputError(
                 "",
-                "A distribution has its own TC and DTC, and so has a curve",
-                remedy=f"Leave out {{tc}} and {{dtc}}, or {what}.",
+                f"{{tc}} and {{dtc}} are computed from {what}",
+                remedy="Leave them out.",
             )
         length = known.curve.length
         tc, dtc = known.curve.total_correlation, known.curve.dual_total_correlation

@@ -26,7 +26,7 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
 @options.command
 @click.argument("figures", nargs=-1, type=options.one_of("figure", _FIGURES), metavar="[FIGURE]...")
 @click.option(
-    "--output", type=options.FILE, required=True, metavar="DIR", help="Folder for the files; made if missing."
+    "--output", type=options.FILE, required=True, metavar="DIR", help="Folder for the files. It is created if missing."
 )
 @click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
 @options.seed
@@ -38,8 +38,9 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
       figure2    expected KL of the tc scheme, against the steps and against TC
       figure3    expected KL of the dtc scheme, against the steps and against DTC
 
-    At length 2000 on Reed-Solomon codes over 2048 letters, as in the paper, with the exact values, the theorem's bound,
-    the paper's fixed-size baseline, and equal sizes at a random phase. All three figures by default.
+    The figures use length 2000 and Reed-Solomon codes over 2048 letters, as in the paper. They show the exact values,
+    the theorem's bound, the paper's fixed-size baseline, and equal sizes at a random phase. Without names, the command
+    makes all three.
 
     \b
     Examples:
@@ -47,8 +48,8 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
       unmask reproduce figure2 --output figures --draws 10000
       unmask reproduce figure1 figure3 --output figures --json
 
-    JSON: draws, seed, seconds, and figures with figure, points (how many were estimated), worst_z (largest deviation
-    in standard errors), files.
+    JSON: draws, seed, seconds, and figures (rows of {figure, points (how many were estimated), worst_z (largest
+    deviation in standard errors), files}).
     """
     chosen = list(dict.fromkeys(figures or _FIGURES))
     check.integer("draws", draws, least=2)

@@ -28,42 +28,48 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 
 
 @options.command
-@click.option("--text", type=options.FILE, metavar="FILE", help="Text to learn, in UTF-8.")
-@click.option("--data", type=options.FILE, metavar="FILE", help=f"Or rows to learn, one sequence each: {options.DATA}")
+@click.option("--text", type=options.FILE, metavar="FILE", help="Text to learn from, in UTF-8.")
+@click.option(
+    "--data", type=options.FILE, metavar="FILE", help=f"Rows to learn from, one sequence each: {options.DATA}"
+)
 @options.column
-@click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Where to keep the run.")
+@click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Folder for the run.")
 @click.option(
     "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
-    help="chars (those of the text), bytes, or a file of the tokenizers library.",
+    help="chars (the characters of the text), bytes, or a file of the tokenizers library.",
 )  # fmt: skip
 @click.option("--length", type=options.INTEGER, default=256, show_default=True, help="Tokens per sequence.")
 @click.option("--width", type=options.INTEGER, default=256, show_default=True, help="Width of the model.")
-@click.option("--layers", type=options.INTEGER, default=8, show_default=True, help="Layers of the model.")
-@click.option("--heads", type=options.INTEGER, default=4, show_default=True, help="Heads of the model.")
-@click.option("--steps", type=options.INTEGER, default=20_000, show_default=True, help="Updates in all.")
+@click.option("--layers", type=options.INTEGER, default=8, show_default=True, help="Number of layers.")
+@click.option("--heads", type=options.INTEGER, default=4, show_default=True, help="Number of attention heads.")
+@click.option("--steps", type=options.INTEGER, default=20_000, show_default=True, help="Total number of updates.")
 @click.option("--batch", type=options.INTEGER, default=64, show_default=True, help="Sequences per update.")
 @click.option("--rate", type=options.NUMBER, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option(
     "--muon", type=options.NUMBER, metavar="RATE",
-    help="Train the matrices inside the layers by Muon at this peak rate; AdamW alone by default.",
+    help="Train the matrices inside the layers with Muon at this peak rate. [default: AdamW only]",
 )  # fmt: skip
 @click.option(
     "--dropout", type=options.NUMBER, default=0.0, show_default=True, metavar="SHARE",
-    help="Leave out a share of what every layer adds, at random: against overfitting a short text.",
+    help="Drop this share of every layer's output at random, so that the model does not overfit a short text.",
 )  # fmt: skip
-@click.option("--causal", is_flag=True, help="A network that is causal in the schedule, and computes a token once.")
+@click.option(
+    "--causal", is_flag=True, help="Train a network that is causal in the schedule and computes each token once."
+)
 @click.option(
     "--schedule", "schedules", multiple=True, type=Words(_EXAMPLES), metavar="ORDER:STEPS,...",
-    help="Schedules to learn, an equal share of every batch each; may be given several times. With --causal "
-    "whole-comb of length/16, /8 and /4 steps by default.",
+    help="Schedules to learn; each gets an equal share of every batch. Can be repeated. [default with --causal: "
+    "whole-comb with length/16, /8 and /4 steps]",
 )  # fmt: skip
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
-    help="Without --causal and --schedule: uniform, the default, or comb: half of each batch as combs of length/16, /8 "
-    "and /4 steps see it.",
+    help="Which tokens are masked in training, without --causal and --schedule: uniform; or comb, where half of each "
+    "batch is masked as combs with length/16, /8 and /4 steps see it. [default: uniform]",
 )  # fmt: skip
-@click.option("--minutes", type=options.NUMBER, help="Stop after so long; run again to continue.")
-@click.option("--compile", "compiled", is_flag=True, help="Compile the model; on a GPU, record updates.")
+@click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
+@click.option(
+    "--compile", "compiled", is_flag=True, help="Compile the model, and on a GPU record updates as CUDA graphs."
+)
 @options.device
 @options.seed
 def train(
@@ -91,20 +97,21 @@ def train(
 ) -> Report | None:
     """Train a small masked diffusion model on a text.
 
-    The folder keeps a checkpoint, a log, and at the end model.safetensors, which the other commands take as --model.
-    A run that was stopped or killed continues when the same command is given again. Under torchrun the batch is shared
-    between the processes.
+    The output folder holds a checkpoint, a log, and at the end model.safetensors. Give the folder to other commands as
+    --model. If a run is stopped or killed, run the same command again and it continues. Under torchrun, the processes
+    share the batch.
 
-    With --data windows of --length tokens are taken within rows, each place as often as any other; a prompt and its
-    answer are one sequence. Rows that are shorter have none: they are left out, and counted.
+    With --data, the command takes windows of --length tokens from the rows; every position is equally likely to start
+    one. A prompt and its answer are one sequence. Rows shorter than a window are left out and counted.
 
-    A model that looks both ways learns to fill random sets of a text (--masks), or those that schedules visit
-    (--schedule): it can be used with any schedule, and is run anew at every step. One that is causal in the schedule
-    (--causal) learns every step of a text under these schedules at once, computes a token once when it writes, and is
-    made for these schedules and no others: of --layers five in eight mix what is known, and three read from it. One
-    text in eight begins with something given, so that prompts can be continued. A schedule is an order that does not
-    look at predictions, and even sizes of so many steps. left-to-right with as many steps as tokens is an ordinary
-    language model.
+    A bidirectional model learns to fill random sets of positions (--masks), or the sets that certain schedules visit
+    (--schedule). You can use it with any schedule, and it runs anew at every step. A model that is causal in the
+    schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
+    each token only once, but it is made for these schedules and no others. Five in eight of its --layers mix what is
+    known, and three read from it. One text in eight begins with given tokens, so the model learns to continue a prompt.
+
+    A schedule here is an order that does not look at predictions, with even sizes in a number of steps. left-to-right
+    with as many steps as tokens is an ordinary language model.
 
     \b
     Examples:
@@ -119,8 +126,9 @@ def train(
     Then:
       unmask generate --model my-run --watch
 
-    JSON: output, model (the file), parameters, tokens (of the text), too_short (rows left out), steps (done so far),
-    finished, bits_per_token (the mean loss since the last line of the log; null if nothing was left to do), seconds.
+    JSON: output, model (the file), parameters, tokens (in the text), too_short (rows left out), steps (done so far),
+    finished, bits_per_token (the mean loss since the last line of the log; null if there was nothing left to do),
+    seconds.
     """
     if minutes is not None:
         check.real("minutes", minutes, least=0.0)
@@ -159,7 +167,12 @@ def train(
             said(note)
     config = learning.config(codec.vocab, length, width, layers, heads)
     if len(store) < length:
-        raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(store)}")
+        raise check.InputError(
+            "text",
+            f"have at least {length} tokens",
+            found=f"{len(store)}",
+            remedy="Give a longer text, or a smaller {length}.",
+        )
     with ExitStack() as stack:
         stack.enter_context(new_folder(output))
         place, rank = stack.enter_context(processes(device_named(device)))

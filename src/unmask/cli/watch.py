@@ -10,6 +10,7 @@ from rich.text import Text
 
 from unmask.models.text import Codec
 from unmask.sample import State, Step
+from unmask.sample.revising import RevisedPlan
 from unmask.sample.trace import GIVEN, PADDED
 from unmask.schedule import Schedule
 from unmask.size import Blind
@@ -29,12 +30,14 @@ def live(screen: Console, codec: Codec, schedule: Schedule, count: int) -> Itera
         width = min(screen.width, 80) - 2
         lines: list[Text] = []
         shown = 0
-        for tokens, revealed, masked in zip(
-            state.tokens.tolist(), state.revealed.tolist(), state.masked.tolist(), strict=True
+        taken: set[int] = set() if step.taken is None else set(step.taken.tolist())
+        for row, (tokens, revealed, masked) in enumerate(
+            zip(state.tokens.tolist(), state.revealed.tolist(), state.masked.tolist(), strict=True)
         ):
             text = Text()
-            for token, when, hidden in zip(tokens, revealed, masked, strict=True):
-                text.append(*_letter(codec, token, when, hidden, step.index))
+            for place, (token, when, hidden) in enumerate(zip(tokens, revealed, masked, strict=True)):
+                gone = row * len(tokens) + place in taken
+                text.append(*_letter(codec, token, when, hidden, step.index, gone))
             block = [text[start : start + width] for start in range(0, len(text), width)]
             # The whole frame must fit the window, or the terminal could not draw over it.
             if shown and len(lines) + len(block) + 3 > screen.height:
@@ -43,7 +46,11 @@ def live(screen: Console, codec: Codec, schedule: Schedule, count: int) -> Itera
             shown += 1
         done = int((~state.masked).sum()) / state.masked.numel()
         whole = f" of {schedule.size.steps}" if isinstance(schedule.size, Blind) else ""
+        if isinstance(state.plan, RevisedPlan):  # which has steps of its own
+            steps = state.plan.steps
+            whole = "" if steps is None or step.index >= steps else f" of {steps}"
         foot = f"step {step.index + 1}{whole}   {done:4.0%} revealed"
+        foot += f"   {len(taken)} taken back" if taken else ""
         foot += f"   {shown} of {count} sequences" if shown < count else ""
         view.update(Group(*lines, Text(foot, style="dim")), refresh=True)
         pause = min(_FRAME, _SHOW * step.rows.numel() / state.masked.numel())
@@ -54,7 +61,9 @@ def live(screen: Console, codec: Codec, schedule: Schedule, count: int) -> Itera
         yield look
 
 
-def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int) -> tuple[str, str]:
+def _letter(codec: Codec, token: int, when: int, hidden: bool, now: int, gone: bool) -> tuple[str, str]:
+    if gone:  # taken back by this step
+        return "_", "bold white on red"
     if hidden:
         return "_", "dim"
     if when == PADDED:  # the answer was over

@@ -78,7 +78,7 @@ class Collected:
         detail = f"but {self.long_row.where} has {self.long_tokens}, and the others have too many as well"
         if self.long == 1:
             detail = f"but {self.long_row.where}, the only one, has {self.long_tokens}"
-        must = f"have a row of at most {self.limit} tokens, which the model takes"
+        must = f"have a row of at most {self.limit} tokens, the most that the model takes"
         raise check.InputError("data", must, detail=detail)
 
 
@@ -153,7 +153,7 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
         >>> list(chunks(range(5), 2))
         [[0, 1], [2, 3], [4]]
     """
-    size, rest = check.integer("size", size, least=1), _iterated("values", values)
+    size, rest = check.integer("size", size, least=1, most=check.EXACT), _iterated("values", values)
 
     def cut() -> Iterator[list[T]]:
         while chunk := list(islice(rest, size)):

@@ -58,7 +58,7 @@ def rows(path: str | os.PathLike[str], *, column: str | None = None, write: bool
     found = _rows(wanted)
     first = next(found, None)
     if first is None:
-        raise check.InputError("data", "hold at least one row", detail=f"and {named(name)} holds none")
+        raise check.InputError("data", "hold at least one row", detail=f"but {named(name)} holds none")
     return chain((first,), found)
 
 
@@ -68,7 +68,7 @@ def _rows(wanted: formats.Wanted) -> Iterator[formats.Row]:
     ending = (bare.with_suffix("") if packed else bare).suffix.lower()
     if ending == ".parquet":
         if packed:
-            remedy = "Parquet is packed in itself: unpack the file first."
+            remedy = "Parquet files are compressed inside: unpack the file first."
             raise check.InputError("data", "be a Parquet file", found=named(wanted.file), remedy=remedy)
         yield from formats.parquet(wanted)
         return

@@ -103,7 +103,7 @@ class Wanted:
     def no_column(self) -> None:
         """Refuse a column for what has none."""
         if self.column is not None:
-            detail = f"for {named(self.file)} has no columns"
+            detail = f"since {named(self.file)} has no columns"
             raise check.InputError("column", "be left out", detail=detail)
 
 
@@ -185,7 +185,7 @@ def parquet(wanted: Wanted) -> Iterator[Row]:
                     number += 1
                     yield wanted.row(number, value)
     except (_untyped(pyarrow).ArrowException, OSError):
-        detail = f"which {named(wanted.file)} is not" + (f", after row {number}" if number else "")
+        detail = f"but {named(wanted.file)} is not" + (f", after row {number}" if number else "")
         raise check.InputError("data", "be an intact Parquet file", detail=detail) from None
 
 
@@ -201,9 +201,9 @@ def _object(text: str, line: int, wanted: Wanted) -> dict[str, Any]:
         found = list[Any]() if text.lstrip().startswith("[") else None
         if found is None:
             why = f"{error.msg[0].lower()}{error.msg[1:]} at character {error.colno}"
-            raise wanted.bad(line, must, f"is none: {why}") from None
+            raise wanted.bad(line, must, f"is not one: {why}") from None
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets without end
-        raise wanted.bad(line, must, "is none") from None
+        raise wanted.bad(line, must, "is not one") from None
     if isinstance(found, list):
         remedy = "An array of objects is taken apart by: jq -c '.[]' OLD.json > NEW.jsonl"
         raise wanted.bad(line, must, "begins an array").changed(remedy=remedy)
@@ -234,7 +234,7 @@ def _neither(found: dict[str, Any], line: int, wanted: Wanted) -> check.InputErr
     if has == ["answer"] or len(has) > 1:
         return wanted.bad(line, must, f"has {' and '.join(has)}" + (" alone" if len(has) == 1 else ""))
     keys = ", ".join(found)
-    remedy = "Name the key of the text by {column}." if keys else ""
+    remedy = "Name the key of the text with {column}." if keys else ""
     return wanted.bad(line, must, f"has only {keys}" if keys else "has nothing").changed(remedy=remedy)
 
 
@@ -283,14 +283,14 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
 def _column(column: str | None, names: Sequence[str], where: str) -> int:
     """Where the column stands among those of a table."""
     if column is None:
-        raise check.InputError("column", "be given", detail=f"for {where} has the columns {', '.join(names)}")
+        raise check.InputError("column", "be given", detail=f"since {where} has the columns {', '.join(names)}")
     if names.count(column) > 1:
-        raise check.InputError("column", "name one column", detail=f"and {where} has {check.shown(column)} twice")
+        raise check.InputError("column", "name one column", detail=f"but {where} has {check.shown(column)} twice")
     if column not in names:
         raise _no_column(column, where, names)
     return names.index(column)
 
 
 def _no_column(column: str, where: str, names: Iterable[str]) -> check.InputError:
-    found, detail = check.shown(column), f"and {where} has {', '.join(names) or 'none'}"
-    return check.InputError("column", "name a column", found=found, detail=detail)
+    remedy = f"It has {', '.join(names) or 'none'}."
+    return check.InputError("column", f"name a column of {where}", found=check.shown(column), remedy=remedy)

@@ -87,7 +87,7 @@ def lines(source: Stream) -> Iterator[tuple[int, str]]:
             text = data.decode()
             yield number, text.removeprefix("\ufeff") if number == 1 else text
     except UnicodeDecodeError:
-        detail = f"which line {number} of {source.name} is not"
+        detail = f"but line {number} of {source.name} is not"
         raise check.InputError("data", "be text in UTF-8", detail=detail) from None
     except EOFError:
         detail = f"but {source.name} breaks off after line {number}"

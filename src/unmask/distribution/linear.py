@@ -107,7 +107,7 @@ class LinearCode(Code):
                 "",
                 f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, of the code or "
                 f"of its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
-                remedy="With {estimate_curve} it is estimated.",
+                remedy="Use {estimate_curve} to estimate it.",
             )
         size = _sizes(self.length)
         if self.dimension <= self.length - self.dimension:

@@ -244,7 +244,7 @@ def _stationary(transition: NDArray[np.float64]) -> NDArray[np.float64]:
     if closed.size > 1:
         raise check.InputError(
             "transition",
-            "have one stationary law",
+            "have one stationary distribution",
             found=f"{closed.size} separate ones",
             remedy="Connect the tokens, or mix the parts explicitly.",
         )

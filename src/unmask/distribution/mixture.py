@@ -129,7 +129,7 @@ class Mixture(Distribution):
                 raise check.InputError(
                     "",
                     f"The exact curve needs at most 2^20 sequences, not {self.vocab}^{self.length}",
-                    remedy="With {estimate_curve} it is estimated.",
+                    remedy="Use {estimate_curve} to estimate it.",
                 )
             return Table.of(self).curve()
         if not self._few_types():
@@ -137,7 +137,7 @@ class Mixture(Distribution):
                 "",
                 f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, and {self.length} tokens of "
                 f"{self.vocab} kinds have more",
-                remedy="With {estimate_curve} it is estimated.",
+                remedy="Use {estimate_curve} to estimate it.",
             )
         return Curve([self._loss(visible) for visible in range(self.length)])
 

@@ -113,13 +113,13 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
         record: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise check.InputError(
-            name, "be valid JSON", detail=f"but '{path}' breaks off in line {error.lineno}: {error.msg}"
+            name, "be valid JSON", detail=f"but '{path}' has an error in line {error.lineno}: {error.msg}"
         ) from None
     except (RecursionError, ValueError):
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not") from None
     if isinstance(record, dict):
         if key not in record:
-            raise check.InputError(name, f'have the key "{key}"', detail=f"which '{path}' has not")
+            raise check.InputError(name, f'have the key "{key}"', detail=f"but '{path}' has none")
         record = cast(dict[str, Any], record)[key]
     if not isinstance(record, list):
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not")

@@ -1,0 +1,154 @@
+"""What `unmask calibrate --dependence` adds: how much positions tell of each other."""
+
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unmask import _check as check
+from unmask import plot
+from unmask._atomic import replacing
+from unmask.calibration.dependence import ByDistance, Dependence
+from unmask.cli.output import progress
+from unmask.cli.report import Column, grid, title
+from unmask.engine import Engine
+from unmask.words.outputs import check_place
+
+if TYPE_CHECKING:
+    from unmask.models import Model
+    from unmask.sequences import Sequences
+
+_SHOWN = 12  # distances, or pairs
+
+
+def check_pairs(
+    dependence: Path | None, layout: str | None, figure: Path | None, output: Path
+) -> tuple[int, int] | None:
+    """Refuse, before any work, what does not go together; and say what the layout is.
+
+    Arguments:
+        dependence: Where to keep what is measured.
+        layout: Rows and columns, as in 28x28.
+        figure: Where to draw it.
+        output: Where the calibration goes.
+    """
+    places = {"output": output, "dependence": dependence, "figure": figure}
+    for (one, place), (other, same) in combinations([each for each in places.items() if each[1] is not None], 2):
+        if place is not None and same is not None and place.absolute() == same.absolute():
+            raise check.InputError(other, f"be a different file from {{{one}}}", found=f"the same file '{same}'")
+    for option, given in (("layout", layout), ("figure", figure)):
+        if given is not None and dependence is None:
+            raise check.InputError(option, "be used with {dependence}")
+    check_place("dependence", dependence)
+    check_place("figure", figure, (".png", ".svg", ".pdf"))
+    if figure is not None:
+        plot.require()
+    return sides(layout)
+
+
+def sides(layout: str | None) -> tuple[int, int] | None:
+    """Rows and columns of a layout, if there is one."""
+    if layout is None:
+        return None
+    found = layout.lower().split("x")
+    if len(found) != 2 or not all(side.isdecimal() and len(side) < 6 and int(side) > 0 for side in found):
+        what = "be a number of rows, an x and a number of columns, as in 28x28"
+        raise check.InputError("layout", what, found=check.shown(layout))
+    return int(found[0]), int(found[1])
+
+
+def wrong_cells(layout: tuple[int, int], length: int, remedy: str = "") -> check.InputError:
+    """What is said of a layout that has another number of cells than sequences have positions.
+
+    Arguments:
+        layout: Its rows and columns.
+        length: How many positions there are.
+        remedy: The way out.
+    """
+    height, width = layout
+    found = f"{height}x{width}, which has {height * width:,}"
+    return check.InputError("layout", f"have a cell for each of the {length:,} positions", found=found, remedy=remedy)
+
+
+def check_measurable_pairs(
+    dependence: Path | None, model: "Model", layout: tuple[int, int] | None, rows: "Sequences"
+) -> None:
+    """Refuse a model of which no dependence can be measured, and a layout that the texts do not have."""
+    if dependence is not None and model.predictor.remembers:
+        must = "be measured on a model that looks both ways"
+        raise check.InputError("dependence", must, remedy="Try {model} builtin.")
+    if layout is None:
+        return
+    cells = layout[0] * layout[1]
+    if not rows.equal:
+        what = f"be used with sequences of {cells:,} tokens each, one for each cell"
+        raise check.InputError("layout", what, found=f"with sequences of up to {int(rows.lengths.max()):,}")
+    if rows.tokens.shape[1] != cells:
+        shorter = 1 < cells < rows.tokens.shape[1]
+        raise wrong_cells(layout, rows.tokens.shape[1], f"Or set {{length}} {cells}." if shorter else "")
+
+
+def measured_pairs(
+    model: "Model", rows: "Sequences", layout: tuple[int, int] | None, *, seed: int, engine: Engine
+) -> Dependence | ByDistance:
+    """Measure dependence with a bar: as a matrix for a layout, by distance otherwise."""
+    from unmask.calibration.revealing import (
+        REVEALS,
+        SHARES,
+        dependence_evaluations,
+        measure_dependence,
+        measure_distances,
+    )  # fmt: skip
+
+    measure = measure_distances if layout is None else measure_dependence
+    with progress() as bar:
+        total = dependence_evaluations(rows.counts.numpy(), SHARES, REVEALS)
+        task = bar.add_task("dependence", total=total)
+        return measure(
+            model.predictor, rows, rng=seed, model=model.fingerprint, engine=engine,
+            progress=lambda done: bar.advance(task, done),
+        )  # fmt: skip
+
+
+def pairs_record(found: Dependence | ByDistance) -> dict[str, Any]:
+    """What is said of it: the nearest distances, or the pairs that depend most."""
+    record: dict[str, Any] = {"texts": found.texts, "length": found.length, "shares": list(found.shares)}
+    if isinstance(found, ByDistance):
+        errors = _mean_error(found)
+        far = [d for d in range(1, found.length) if found.counts[:, d].any()][:_SHOWN]
+        rows = [{"distance": d, "nats": float(found.mean[d]), "error": float(errors[d])} for d in far]
+        return {**record, "distances": rows, "pairs": None}
+    matrix, errors = found.matrix, _mean_error(found)
+    first = np.argsort(-matrix, axis=None, kind="stable")[:_SHOWN].tolist()
+    places = [divmod(each, found.length) for each in first]
+    rows = [{"of": i, "told_by": j, "nats": float(matrix[i, j]), "error": float(errors[i, j])} for i, j in places]
+    return {**record, "distances": None, "pairs": rows}
+
+
+def _mean_error(found: Dependence | ByDistance) -> Any:
+    """The standard error of the mean over shares, as if these were independent."""
+    there = found.counts > 0
+    return np.sqrt((found.errors**2 * there).sum(axis=0)) / np.maximum(there.sum(axis=0), 1)
+
+
+def shown_pairs(record: dict[str, Any]) -> list[Any]:
+    """The same for people."""
+    numbers = (Column("nats", lambda row: f"{row['nats']:.4f}"), Column("error", lambda row: f"{row['error']:.4f}"))
+    if record["distances"] is not None:
+        columns = (Column("distance", lambda row: str(row["distance"])), *numbers)
+        return [title("What revealing a token tells of another one"), grid(columns, record["distances"])]
+    places = (Column("of", lambda row: str(row["of"])), Column("told by", lambda row: str(row["told_by"])))
+    return [title("Positions that tell most of each other"), grid((*places, *numbers), record["pairs"])]
+
+
+def draw_pairs(found: Dependence | ByDistance, figure: Path) -> None:
+    """Draw it: a heat map, or a curve for each share."""
+    with replacing(figure) as path:
+        if isinstance(found, Dependence):
+            plot.dependence({"mean over shares revealed": found.matrix}, [path])
+            return
+        names = [f"{share:.0%} revealed" if share < 1 else "all but two revealed" for share in found.shares]
+        values = np.where(found.counts > 0, found.values, np.nan)[:, 1:]  # a gap where nothing was measured
+        parts = zip(values, found.errors[:, 1:], strict=True)
+        plot.distances(dict(zip(names, parts, strict=True)), [path])
