@@ -20,8 +20,11 @@ CHROMIUM = "/usr/bin/chromium"
 # Moves the slider of a label to a value, and tells how many milliseconds the page took to say so.
 MOVE = """
 async ([label, value, words]) => {
-  const box = [...document.querySelectorAll("input[type=range]")].find(
-    (each) => each.offsetParent && each.closest(".block").textContent.includes(label));
+  // Gradio's own slider, behind the logarithmic one that a person moves.
+  const box = [...document.querySelectorAll("input[type=range]:not([data-logarithmic])")].find((each) => {
+    const block = each.closest(".block");
+    return block?.offsetParent && block.textContent.includes(label);
+  });
   const said = () => document.querySelector("#mean-sizes-words").textContent.includes(words);
   const begin = performance.now();
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(box, value);

@@ -7,12 +7,15 @@ fastest of several steps counts, in processor time on one thread, so that a busy
 Then the built-in model writes 16 texts of 256 characters in 16 comb steps on two threads. The floor is the time of its
 matrix products alone, each position once per step: their number over the rate of a product of its own shape.
 
-Last, it predicts a third of the characters of texts of mixed lengths in one padded batch. The floor is the same network
-on the same batch with letters in place of the padding; beside it, what the texts take one by one.
+After that, it predicts a third of the characters of texts of mixed lengths in one padded batch. The floor is the same
+network on the same batch with letters in place of the padding; beside it, what the texts take one by one.
+
+Last, how many operations of torch a step dispatches beside its predictor (`operations.py`), blind and reactive.
 """
 
 import time
 
+import operations
 import torch
 
 from unmask import models, order, size
@@ -112,3 +115,4 @@ if __name__ == "__main__":
     main()
     writing()
     mixed()
+    operations.main()

@@ -47,7 +47,7 @@ def main() -> None:
     ]
     common.write(table, ("measure", "size", "steps", "factor", "over_paper"), rows)
     title = f"Worst case over all distributions of {LENGTH} tokens, over the paper's scheme for that measure"
-    with plot.sheet(2, (10.5, 5.2), figures, title=title) as (plane, near):
+    with plot.sheet(2, (10.5, 5.2), figures, title=title, narrow=common.narrow(figures)) as (plane, near):
         shown = [STEPS.index(count) for count in SHOWN]
         for name in SIZES:
             x, y = (factors[key][name] / factors[key][key] for key in GAUGES)

@@ -54,11 +54,11 @@ MIXTURES: dict[str, dict[str, tuple[Schedule, float]]] = {
     "three": {name: (COMBS[name], 1) for name in ("comb 16", "comb 32", "comb 64")},
     "comb": {
         "comb 8": (COMBS["comb 8"], 0.3),
-        "comb 16": (COMBS["comb 16"], 10),
-        "comb 32": (COMBS["comb 32"], 3),
-        "comb 64": (COMBS["comb 64"], 3),
-        "comb 128": (COMBS["comb 128"], 0.4),
-        "comb 256": (COMBS["comb 256"], 0.4),
+        "comb 16": (COMBS["comb 16"], 12),
+        "comb 32": (COMBS["comb 32"], 2.5),
+        "comb 64": (COMBS["comb 64"], 2.5),
+        "comb 128": (COMBS["comb 128"], 0.3),
+        "comb 256": (COMBS["comb 256"], 0.3),
         "comb of 16 teeth, one by one": (ONE_BY_ONE, 0.4),
     },
     "random": {name: (schedule, 1) for name, schedule in RANDOM.items()},
@@ -96,6 +96,7 @@ def main():
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rate", type=float, default=2.5e-3)
     parser.add_argument("--muon", type=float, default=4e-3)
+    parser.add_argument("--decay", type=float, default=0.05)
     parser.add_argument("--average", type=float, default=0.999)
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--dropout", type=float, default=0.0)
@@ -116,7 +117,7 @@ def main():
     lessons = EveryStep(schedules, weights, options.given)
     recipe = Recipe(
         steps=options.steps, batch=options.batch, rate=options.rate, muon=options.muon, warmup=options.warmup,
-        average=options.average, dropout=options.dropout,
+        average=options.average, dropout=options.dropout, decay=options.decay,
     )  # fmt: skip
     config = CausalConfig(
         ALPHABET.vocab, LENGTH, layers=options.layers, readers=options.readers, hidden=options.hidden,

@@ -46,3 +46,14 @@ def places(name: str) -> tuple[list[Path], Path]:
         return [folder / f"{name}.svg", folder / f"{name}.png"], folder / f"{name}.csv"
     FIGURES.mkdir(parents=True, exist_ok=True)
     return [FIGURES / f"{name}.svg"], RESULTS / f"{name}.csv"
+
+
+def markdown(head: list[str], body: list[list[str]]) -> str:
+    """A table for a page: the first column to the left, the others to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def narrow(figures: Sequence[Path]) -> list[Path]:
+    """Where the versions for phones go, of figures that have panels side by side."""
+    return [path.with_stem(f"{path.stem}-tall") for path in figures]

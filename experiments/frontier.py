@@ -9,8 +9,8 @@ Bits per character on windows of the test split of text8 (see corpus.py). LEFT_T
 text8.csv, on the same windows. All models have about 6 million parameters and were trained on the same text.
 
 Where the left-to-right model is not at hand, a new causal model is compared with the one before it, CAUSAL, whose rows
-are in the file, on the same windows. What it costs over left to right is then the sum of two paired differences, and
-its error at most the sum of their errors, which is what is written.
+are in the file, on the same windows. What it costs over left to right is then what that one costs over it and a paired
+difference, and its error at most the sum of their errors, which is what is written.
 
 Arithmetic is counted in passes: multiplications over those of one pass of the network over the text. A network that is
 causal in the schedule takes every content through its layers once and every query through its readers once, which is
@@ -189,7 +189,7 @@ def figure():
     anchor = next(each for each in rows if each["model"] == "left-to-right")
     checked = next(each for each in rows if each["size"] == "verified")
     title = "Bits per character against what a text takes to write"
-    with plot.sheet(2, (9.6, 4.9), paths, title=title, legend_columns=4) as axes:
+    with plot.sheet(2, (9.6, 4.9), paths, title=title, legend_columns=4, narrow=common.narrow(paths)) as axes:
         for axis, column, name in zip(
             axes, ("steps", "passes"), ("sequential steps", "passes over the text"), strict=True
         ):

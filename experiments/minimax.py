@@ -42,7 +42,7 @@ def main() -> None:
     ]
     common.write(table, ("dimension", "size", "steps", "expected_kl"), rows)
     title = "The paper's Figures 2(a) and 3(a) with minimax schedules: about half the error"
-    with plot.sheet(2, (10.5, 4.9), figures, title=title) as axes:
+    with plot.sheet(2, (10.5, 4.9), figures, title=title, narrow=common.narrow(figures)) as axes:
         for ax, (panel, curves) in zip(axes, errors.items(), strict=True):
             for name, values in curves.items():
                 label = {"label": "equal sizes, random phase"} if name == "offset" else {}

@@ -38,7 +38,7 @@ def main() -> None:
     ]
     common.write(table, ("measure", "size", "rank", "ratio"), rows)
     title = f"Overhang over gauge at every rank, {LENGTH} tokens in {STEPS} steps: its maximum is the guarantee"
-    with plot.sheet(2, (10.5, 5.4), figures, title=title, legend_columns=4) as axes:
+    with plot.sheet(2, (10.5, 5.4), figures, title=title, legend_columns=4, narrow=common.narrow(figures)) as axes:
         for ax, (key, panel) in zip(axes, ratios.items(), strict=True):
             for name, values in panel.items():
                 own = name in (key, f"minimax-{key}")

@@ -59,7 +59,7 @@ def main() -> None:
     ]
     common.write(table, ("data", "size", "steps", "expected_kl"), rows)
     title = f"{LENGTH} tokens in K steps: what revealing several at once costs, exactly"
-    with plot.sheet(2, (10.5, 5.0), figures, title=title) as axes:
+    with plot.sheet(2, (10.5, 5.0), figures, title=title, narrow=common.narrow(figures)) as axes:
         for ax, (panel, curves) in zip(axes, errors.items(), strict=True):
             for name, values in curves.items():
                 ax.plot(STEPS, values, **plot.line(name) | {"label": SIZES[name]}, marker="o", markersize=4)

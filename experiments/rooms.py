@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("_errors", "_check", "_compiled", "_scipy", "_torch", "_atomic", "_files", "_memory", "_packages"),
     ("information", "distribution", "gauge", "engine"),
-    ("size", "order", "bounds", "names", "schedule"),
+    ("size", "order", "revision", "bounds", "names", "schedule"),
     ("sequences", "predict", "sample"),
     ("evaluate", "calibration"),
     ("data", "models", "train"),
@@ -27,7 +27,7 @@ _ACROSS = {
     "_errors": 0.05, "_check": 0.16, "_compiled": 0.28, "_scipy": 0.39, "_packages": 0.5,
     "_torch": 0.61, "_atomic": 0.72, "_files": 0.83, "_memory": 0.94,
     "information": 0.12, "distribution": 0.38, "gauge": 0.62, "engine": 0.92,
-    "order": 0.06, "size": 0.24, "bounds": 0.43, "names": 0.62, "schedule": 0.8,
+    "order": 0.04, "size": 0.2, "revision": 0.36, "bounds": 0.52, "names": 0.68, "schedule": 0.84,
     "sequences": 0.12, "predict": 0.4, "sample": 0.7, "evaluate": 0.5, "calibration": 0.84,
     "data": 0.05, "models": 0.66, "train": 0.94,
     "paper": 0.12, "plot": 0.34, "words": 0.52, "front": 0.8, "cli": 0.16, "app": 0.44, "adapters": 0.8,

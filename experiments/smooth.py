@@ -46,7 +46,7 @@ def main() -> None:
     ]
     common.write(table, ("distribution", "size", "steps", "expected_kl"), rows)
     title = "Smooth curves: even sizes often beat worst-case ones, sizes made for the curve beat all"
-    with plot.sheet(2, (10.5, 5.4), figures, title=title, legend_columns=5) as axes:
+    with plot.sheet(2, (10.5, 5.4), figures, title=title, legend_columns=5, narrow=common.narrow(figures)) as axes:
         for ax, (panel, curves) in zip(axes, errors.items(), strict=True):
             for name, values in curves.items():
                 ax.plot(STEPS, values / curves["optimal"], **plot.line(name), marker="o", markersize=3.5)

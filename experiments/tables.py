@@ -1,4 +1,4 @@
-"""Put the tables of README, `docs/results.md` and `docs/integrations.md` where they belong, from the committed results.
+"""Put the tables of README and `docs/` where they belong, from the committed results.
 
     python experiments/tables.py
 
@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import chaintables
 import common
 import evaluations
 import numpy as np
+from common import markdown
 
 ROOT = Path(__file__).parent.parent
-PAGES = tuple(ROOT / name for name in ("README.md", "docs/results.md", "docs/integrations.md"))
+PAGES = tuple(ROOT / name for name in ("README.md", "docs/results.md", "docs/integrations.md", "docs/atlas.md"))
 STEPS = (4, 8, 16, 32, 64, 128)
 BLIND = (
     ("random", "even"),
@@ -39,11 +41,6 @@ BLIND = (
     ("margin", "even"),
     ("entropy", "even"),
 )
-
-
-def markdown(head: list[str], body: list[list[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def priced(row: dict[str, str], over: str) -> list[str]:
@@ -350,7 +347,23 @@ def caches() -> str:
     return f"On {sample_of(rows)}, all at once on one {rows[0]['device']}:\n\n" + markdown(head, body)
 
 
+def revisions() -> str:
+    """What texts written with and without revision are worth to a judge, and how varied they are."""
+    rows = common.read("revision.csv")
+    found = {(r["rule"], r["budget"]): r for r in rows}
+    budgets = sorted({r["budget"] for r in rows if r["budget"] != "0"}, key=int)
+    body = []
+    for rule in dict.fromkeys(r["rule"] for r in rows if r["budget"] != "0"):
+        cells = [found[rule, each] for each in budgets if (rule, each) in found]
+        said = [
+            f"{float(r['judged']):.2f} ± {float(r['judged_error']):.2f}, {100 * float(r['words']):.0f} %" for r in cells
+        ]
+        body.append([rule, *said, *[""] * (len(budgets) - len(said))])
+    return markdown(["rule", *(f"{each} evaluations" for each in budgets)], body)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "revisions": revisions,
     "front": front,
     "frontier": frontier,
     "tried": tried,
@@ -367,6 +380,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "inside": inside,
     "apart": apart,
     "caches": caches,
+    **chaintables.TABLES,
 }
 
 

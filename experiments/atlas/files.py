@@ -1,0 +1,123 @@
+"""The files of a kind: arrays of numbers, compressed, that appear complete or not at all; and what is fetched for them.
+
+An array is kept in numpy's own format inside bzip2, which the standard library reads. Of these arrays xz makes
+files that are at most 12 % smaller, and it takes several times as long.
+"""
+
+import bz2
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask import InputError
+from unmask._atomic import replacing
+
+SUFFIX = ".npy.bz2"
+FETCHED = "fetched"  # the folder, within that of a kind, for what was fetched and is not needed in the end
+
+
+def keep(folder: Path, name: str, produce: Callable[[], NDArray[Any]]) -> None:
+    """Write an array into the folder, unless it is there already.
+
+    Arguments:
+        folder: Where to.
+        name: What it is called there.
+        produce: Makes the array.
+    """
+    path = folder / f"{name}{SUFFIX}"
+    if path.exists():
+        print(f"{name}: there already", flush=True)
+        return
+    begin = time.monotonic()
+    array = produce()
+    with replacing(path) as temporary, bz2.open(temporary, "wb") as file:
+        np.save(file, array)
+    seconds = time.monotonic() - begin
+    print(f"{name}: {array.shape}, {path.stat().st_size / 1e6:.2f} MB, {seconds:.0f} s", flush=True)
+
+
+def load(folder: Path, name: str) -> NDArray[Any]:
+    """An array that `keep` wrote.
+
+    Raises:
+        InputError: if it is not there, or is something else.
+    """
+    path = folder / f"{name}{SUFFIX}"
+    check_made(path)
+    try:
+        with bz2.open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, EOFError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # it cannot be read at all
+            raise
+        raise InputError("folder", "hold arrays", detail=f"but '{path.name}' is none") from None
+
+
+def check_made(path: Path) -> None:
+    """Refuse a folder in which a file of a kind is missing."""
+    if not path.is_file():
+        remedy = "Make it with: python -m experiments.atlas.make"
+        raise InputError("folder", "hold the data of the kind", detail=f"but has no '{path.name}'", remedy=remedy)
+
+
+def source(shared: Path | None, name: str) -> Path:
+    """A file of the shared texts.
+
+    Raises:
+        InputError: if there is none.
+    """
+    path = Path() if shared is None else shared / "data" / name
+    if not path.is_file():
+        found = "but none was named" if shared is None else f"but '{shared}' has none"
+        raise InputError("shared", f"be a folder with the file 'data/{name}'", detail=found)
+    return path
+
+
+def fetch(folder: Path, name: str, digest: str, command: Sequence[str]) -> Path:
+    """A package of somebody else, as a file; fetched unless it is there.
+
+    Arguments:
+        folder: The folder of the kind.
+        name: Name of the file.
+        digest: Its SHA-256, in hexadecimal digits.
+        command: What writes it into the folder that it runs in.
+
+    Raises:
+        InputError: if it cannot be had, or is another one.
+    """
+    place = folder / FETCHED
+    place.mkdir(exist_ok=True)
+    path = place / name
+    if not path.exists():
+        print(f"{name}: fetching", flush=True)
+        try:
+            done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise InputError("kind", f"be one whose tools are here, and '{command[0]}' is not installed") from None
+        if done.returncode or not path.exists():
+            last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1]
+            raise InputError("kind", "be one whose package can be fetched", detail=f"but {name} cannot: {last[:200]}")
+    if sha256(path.read_bytes()).hexdigest() != digest:
+        raise InputError("folder", f"hold the {name} that was published", detail=f"but '{path}' is another file")
+    return path
+
+
+def discard(folder: Path) -> None:
+    """Remove what was fetched, once everything is made of it."""
+    shutil.rmtree(folder / FETCHED, ignore_errors=True)
+
+
+def even_windows(tokens: NDArray[Any], length: int, count: int) -> NDArray[np.int64]:
+    """Disjoint windows spread evenly over a text: those of `unmask.models.text.Store.even_windows`."""
+    most = len(tokens) // length
+    if count > most:
+        raise InputError("shared", f"hold texts of at least {count * length} tokens", found=str(len(tokens)))
+    starts = np.arange(count) * most // count * length
+    return tokens[starts[:, None] + np.arange(length)].astype(np.int64)

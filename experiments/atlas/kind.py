@@ -1,0 +1,121 @@
+"""What a kind of data is, for the atlas: rows of tokens to learn, rows to measure on, and what makes a text right.
+
+A kind is made once, where packages can be had (`make`), and kept as small files of numbers; from then on numpy reads
+them (`read`), so that training and measuring need nothing but torch.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Texts of one length.
+
+    Attributes:
+        tokens: Token ids, shape `(count, length)`.
+        hidden: Which of them are to be filled; the others are given. Of the same shape.
+    """
+
+    tokens: NDArray[np.int64]
+    hidden: NDArray[np.bool_]
+
+    @classmethod
+    def blank(cls, tokens: NDArray[Any]) -> "Rows":
+        """Texts of which nothing is given."""
+        return cls(tokens.astype(np.int64), np.ones(tokens.shape, dtype=np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All that is read of a kind.
+
+    Attributes:
+        train: Token ids to learn, of shape `(count, length)`; or one long sequence of them, of which windows are taken.
+        valid: Rows on which schedules are chosen and models compared while they are made.
+        test: Rows for the numbers that are reported.
+    """
+
+    train: NDArray[np.unsignedinteger]
+    valid: Rows
+    test: Rows
+
+
+class Kind(ABC):
+    """One kind of data.
+
+    Attributes:
+        name: One word, as on the command line.
+        title: A few words, as over a panel of the figure.
+        length: Tokens of a text.
+        vocab: Number of tokens.
+        layout: Height and width, where texts are grids row by row; None elsewhere.
+        rows: Texts to measure on, of each of the two splits.
+        width: Width of its networks.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    length: ClassVar[int]
+    vocab: ClassVar[int]
+    layout: ClassVar[tuple[int, int] | None] = None
+    rows: ClassVar[int] = 1024
+    width: ClassVar[int] = 256
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"  # a run of training knows its lessons by it
+
+    @abstractmethod
+    def make(self, folder: Path, shared: Path | None) -> None:
+        """Make or fetch the data, and write what `read` needs into the folder; a part that is there stays.
+
+        Arguments:
+            folder: Where to; it exists.
+            shared: Where texts lie that no package has; None if there is no such place.
+
+        Raises:
+            InputError: if something is missing.
+            ModuleNotFoundError: if a package is not installed.
+        """
+
+    @abstractmethod
+    def read(self, folder: Path) -> Data:
+        """The data that `make` wrote; needs numpy alone.
+
+        A kind remembers what its `text` and `scores` need of the folder, so that this comes before them.
+
+        Raises:
+            InputError: if the folder does not hold all of it.
+        """
+
+    def visible(self, count: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """What is given of so many texts of training, shape `(count, length)`; nothing by default."""
+        return np.zeros((count, self.length), dtype=np.bool_)
+
+    def alphabet(self, folder: Path) -> dict[str, str]:
+        """What a file of weights must know so that `unmask.load` can use it; nothing where it cannot."""
+        return {}
+
+    @abstractmethod
+    def text(self, tokens: NDArray[np.int64]) -> str:
+        """One text as people read it."""
+
+    def scores(self, tokens: NDArray[np.int64], rows: Rows) -> Mapping[str, NDArray[np.float64]]:
+        """What texts that were written are worth: name of a score -> one number for each; none by default.
+
+        Arguments:
+            tokens: The texts, shape `(count, length)`.
+            rows: The rows that they were written for: as many, with what was given.
+        """
+        return {}

@@ -1,0 +1,112 @@
+"""The rules of the atlas: what is measured of every kind, at every number of evaluations.
+
+Budgets are numbers of evaluations from a 32nd of the tokens to fill to half of them. Rules with a planned number of
+steps are measured at each budget. Those whose predictions decide are measured at several settings, and take the
+evaluations they take.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import final
+
+from experiments.atlas.kind import Kind
+
+from unmask import InputError, gauge, order, size
+from unmask.schedule import Schedule
+
+DIVISORS = (32, 16, 8, 4, 2)
+BLOCK = 32  # tokens of a block, in which DUEL recommends the margin rule
+THRESHOLDS = (0.3, 0.5, 0.7, 0.9, 0.97)
+BOUNDS = (0.1, 0.5, 1.0, 2.0, 4.0)
+SIZES = {
+    "even": size.Even,
+    "cosine": size.Cosine,
+    "tc": size.TC,
+    "dtc": size.DTC,
+    "minimax": lambda steps: size.Minimax(steps, gauge.both),
+}
+RANKED = {"confidence": order.Confidence(), "margin": order.Margin(), "entropy": order.Entropy()}
+
+
+@final
+@dataclass(frozen=True)
+class Rule:
+    """One rule at one setting.
+
+    Attributes:
+        order: The order in words.
+        size: The size in words.
+        schedule: Both.
+    """
+
+    order: str
+    size: str
+    schedule: Schedule
+
+    @property
+    def name(self) -> str:
+        return f"{self.order}/{self.size}"
+
+
+def budgets(count: int) -> list[int]:
+    """Numbers of evaluations for so many tokens to fill.
+
+    Example:
+        >>> budgets(256), budgets(16)
+        ([8, 16, 32, 64, 128], [1, 2, 4, 8])
+    """
+    return sorted({max(1, round(count / divisor)) for divisor in DIVISORS})
+
+
+def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
+    """All rules of a kind.
+
+    Arguments:
+        kind: The kind.
+        count: Tokens to fill in a text, in the one that has most.
+        equal: Whether all have so many.
+    """
+    for steps in budgets(count):
+        yield from _planned(kind, count, steps)
+    for threshold in THRESHOLDS:
+        sizes = size.Threshold(threshold)
+        yield Rule("confidence", f"threshold:{threshold:g}", Schedule(sizes, RANKED["confidence"]))
+    for bound in BOUNDS:
+        yield Rule("entropy", f"entropy-bound:{bound:g}", Schedule(size.EntropyBound(bound), RANKED["entropy"]))
+    if equal:  # its sizes are made for one number of tokens
+        yield Rule("dilated", "rounds", Schedule(size.Explicit(order.Dilated.rounds(count)), order.Dilated()))
+    yield from one_by_one(count)
+
+
+def one_by_one(count: int) -> Iterator[Rule]:
+    """Rules that reveal one token at a time."""
+    for name, which in {"random": order.Random(), "left-to-right": order.LeftToRight(), **RANKED}.items():
+        yield Rule(name, f"even:{count}", Schedule(size.Even(count), which))
+
+
+def spread(kind: Kind) -> order.BlindOrder:
+    """The order of a kind that spreads every beginning of it evenly."""
+    return order.Spread() if kind.layout is None else order.SpreadGrid(*kind.layout)
+
+
+def comb(kind: Kind, shift: int | None = None) -> order.BlindOrder:
+    """The comb of a kind: on a grid the one of grids."""
+    return order.Comb(shift=shift) if kind.layout is None else order.CombGrid(*kind.layout, shift=shift)
+
+
+def _planned(kind: Kind, count: int, steps: int) -> Iterator[Rule]:
+    for name, family in SIZES.items():
+        try:
+            yield Rule("random", f"{name}:{steps}", Schedule(family(steps), order.Random()))
+        except InputError:  # some sizes need several steps
+            continue
+    orders: dict[str, order.BlindOrder | order.ReactiveOrder] = {"spread": spread(kind), "comb": comb(kind), **RANKED}
+    if kind.layout is not None:
+        orders |= {"halton": order.Halton(*kind.layout), "comb by rows": order.Comb()}
+    for name, which in orders.items():
+        yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
+    blocks = -(-count // BLOCK)
+    if blocks > 1:
+        inside = max(1, round(steps / blocks))
+        which = order.Blocks(order.Margin(), BLOCK)
+        yield Rule(f"blocks-{BLOCK}/margin", f"even:{inside}", Schedule(size.Even(inside), which))
