@@ -10,7 +10,8 @@ SMALL: dict[str, tuple[Any, ...]] = {
     "temperature": (0, 0.5, 1, 2), "top-p": (0.1, 0.9, 1), "minutes": (0, 0.001), "rate": (0.001, 0.01),
     "stay": (0, 0.5, 1), "bias": (0, 0.3, 1), "dimension": (1, 2), "device": ("cpu", "auto"),
     "engine": ("local", "local", "ray"), "workers": (1, 2), "address": ("auto",), "host": ("127.0.0.1",),
-    "port": (7860,), "prompt": ("ab__cd", "a_", "the _ sat", "abc"), "masks": ("uniform", "comb"),
+    "port": (7860,), "prompt": ("ab__cd", "a_", "the _ sat", "abc"),
+    "allow": ("1:a", "2-3:abc", "1:the"), "masks": ("uniform", "comb"),
     "alphabet": (2, 3, 16), "width": (8, 16), "layers": (2,), "heads": (1, 2), "batch": (1, 2),
     "orders": ("random", "spread", "comb-4", "dilated", "left-to-right"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from unmask import InputError, evaluate, gauge, size
-from unmask.app import chart, links, panels
+from unmask.app import chart, links, panels, player
 from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import schedules as laws
 from unmask.distribution import Markov
@@ -142,7 +142,7 @@ def test_an_estimated_error_has_its_standard_error_wherever_it_is_shown():
         ("markov", {**MARKOV, "stay": ""}, "Distribution 'markov' needs 'stay' as well."),
         ("markov", {**MARKOV, "length": 9999}, "Argument 'length' must be at most 2048, not 9999."),
         ("reed-solomon", {"length": 8, "dimension": 9, "alphabet": 8}, "dimension"),
-        ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "With 'estimate_curve' it is estimated."),
+        ("linear", {"length": 64, "dimension": 60, "alphabet": 2}, "Use 'estimate_curve' to estimate it."),
         ("mixture", {"length": 8, "bias": -1}, "bias"),
         ("linear", {"length": 8, "dimension": 4, "alphabet": 2, "draws": 201}, "'draws' must be at most 200, not 201."),
         ("markov", {**MARKOV, "alphabet": 10_000_000}, "Argument 'alphabet' must be at most 64, not 10000000."),
@@ -355,7 +355,7 @@ def test_both_sides_are_what_the_sampler_does(model):
     assert frames[0][0].steps == 0
     assert "".join(piece or "_" for piece in frames[0][0].pieces) == text
     assert all(later.steps >= earlier.steps for (earlier, _), (later, _) in pairwise(frames))
-    page = parsed(panels.watched(frames[-1]))
+    page = parsed(player.watched(frames[-1]))
     sections = list(page.iter("section"))
     assert len(sections) == 2
     words = "".join(sections[0].find("p[@class='count']").itertext())
@@ -366,24 +366,24 @@ def test_both_sides_are_what_the_sampler_does(model):
 @pytest.mark.parametrize(
     ("text", "left", "sentence"),
     [
-        ("THE", ("comb", "even", 3), "has 'T' at character 1"),
+        ("th3", ("comb", "even", 3), "has '3' at character 3"),
         ("the", ("comb", "even", 3), "must have something to fill"),
         ("_", ("combb", "even", 3), "Argument 'left order' must be a known name"),
         (
             "_",
             ("comb-0", "even", 3),
-            "Argument 'left order' must be possible, and 'comb-0' is not: its segments must be at least 1, not 0.",
+            "Argument 'left order' must be valid, but 'comb-0' is not: its segments must be at least 1, not 0.",
         ),
         ("_", (None, "even", 3), "Argument 'left order' must be a name, not None."),
         (
             "_",
             ("comb", "threshold:x", 3),
-            "Argument 'left size' must be possible, and 'threshold:x' is not: its threshold must be a number, not 'x'.",
+            "Argument 'left size' must be valid, but 'threshold:x' is not: its threshold must be a number, not 'x'.",
         ),
         (
             "_",
             ("comb", "entropy-bound:-1", 3),
-            "Argument 'left size' must be possible, and 'entropy-bound:-1' is not: its bound must be at least 0",
+            "Argument 'left size' must be valid, but 'entropy-bound:-1' is not: its bound must be at least 0",
         ),
         ("_", ("comb", "evn", 3), "Argument 'left size' must be a known name, not 'evn'. Did you mean 'even'?"),
         ("_", ("comb", "", 3), "Argument 'left size' must be a known name, not ''. Choose from"),
@@ -454,7 +454,7 @@ def test_the_command_names_its_own_option_where_a_calibration_is_none(tmp_path):
     (tmp_path / "notes.md").write_text("no JSON")
     result = CliRunner().invoke(main, ["explore", "--no-browser", "--calibration", str(tmp_path / "notes.md")])
     assert result.exit_code == 2
-    assert "--calibration must name a calibration in JSON" in result.output
+    assert "--calibration must be a calibration in valid JSON" in result.output
 
 
 def test_what_does_not_fit_into_memory_blames_no_number_in_particular():
@@ -483,7 +483,8 @@ def test_without_gradio_one_sentence_names_the_extra(monkeypatch):
     monkeypatch.setattr(explore.importlib.util, "find_spec", lambda name: None)
     result = CliRunner().invoke(main, ["explore", "--no-browser"])
     assert result.exit_code == 2
-    assert 'pip install "unmask[app]"' in result.output
+    # Installed from a clone, as here, or from an index: the line can be typed as it stands.
+    assert re.search(r'Run: pip install (--editable "/[^"]*\[app\]"|"unmask\[app\]")', result.output)
 
 
 def test_a_sentence_finds_its_field():
@@ -514,10 +515,10 @@ def test_the_command_shows_the_page_to_this_machine_only_unless_told_otherwise(m
 
     def serve(built, **how):
         served.append(how)
-        built.block_thread = lambda: None
         return "somewhere"
 
     monkeypatch.setattr(page, "serve", serve)
+    monkeypatch.setattr(page, "stay", lambda built: None)
     for options in ([], ["--host", "0.0.0.0"]):
         assert CliRunner().invoke(main, ["explore", "--no-browser", *options]).exit_code == 0
     assert [how["host"] for how in served] == ["127.0.0.1", "0.0.0.0"]
@@ -542,10 +543,11 @@ def test_the_program_for_a_space_serves_the_page(monkeypatch):
     program = text.split("```\n# app.py\n")[1].split("```")[0]
     served = []
     monkeypatch.setattr(page, "serve", lambda built, **how: served.append((built, how)))
+    monkeypatch.setenv("SPACE_HOST", "mine.example")
     exec(program, {})
     ((built, how),) = served
     assert isinstance(built, gradio.Blocks)
-    assert how == {"host": "0.0.0.0", "port": 7860, "browser": False}
+    assert how == {"host": "0.0.0.0", "port": 7860, "browser": False, "names": ["mine.example"]}
 
 
 # The page, without anybody who looks at it
@@ -582,7 +584,38 @@ def test_zeros_on_a_logarithmic_axis_are_marked():
     shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_y=True))
     assert shown.count("▾") == 4
     assert 'left:100.00%;bottom:0.6rem">▾' in shown  # two at one place stand one above the other
-    assert ">two</li>" in shown
+    assert ">two</button></li>" in shown
+
+
+def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():
+    x = np.arange(1.0, 100.0)
+    fixed, other = (
+        chart.Line("fixed", x, (x % 10 == 0).astype(float), 0, ticks=True),
+        chart.Line("other", x, x / 1e4, 1),
+    )
+    page = parsed(chart.html(chart.Chart("key", "t", "s", "x", "y", [fixed, other])))
+    figure = page.find("figure")
+    low, high, _ = map(float, figure.get("data-y").split())
+    assert low == 0
+    assert high < 0.02
+    (ticks,) = (path for path in page.iter("path") if path.get("data-kind") == "ticks")
+    assert ticks.get("d").count("M") == 9
+    # Every curve can be switched off by its name, and what is drawn gives its values back.
+    assert [button.get("data-line") for button in page.iter("button")] == ["0", "1"]
+    (line,) = (path for path in page.iter("path") if path.get("data-kind") == "line")
+    points = np.array(line.get("d")[1:].split(), dtype=float).reshape(-1, 2)
+    assert low + (1 - points[:, 1] / 1000) * (high - low) == pytest.approx(x / 1e4, abs=1e-4 * high)
+
+
+def test_steps_beyond_the_length_are_clamped_and_said(model, calibration):
+    tab = tab_of("schedules", model, calibration)
+    shown = tab.refresh(Visitor(), "1", *said(tab, length=8, steps=16))
+    assert "each of 8 steps" in shown[0]
+    assert "steps=8&amp;" in shown[1]
+    notes = dict(zip(tab.form.places, shown[2:], strict=True))
+    assert {name for name, words in notes.items() if words} == {"steps"}
+    assert "so 8 tokens take at most 8 steps." in notes["steps"]
+    assert "alert" not in notes["steps"]
 
 
 def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
@@ -597,7 +630,7 @@ def test_no_word_from_outside_becomes_markup_in_any_panel(model, calibration):
     known = dataclasses.replace(last("markov", MARKOV, ["even"]).known, title=HOSTILE, notes=(HOSTILE,))
     shown = [
         panels.report(report, HOSTILE),
-        panels.watched((run, run)),
+        player.watched((run, run)),
         panels.errors(tradeoffs.Tradeoff(known, ())),
         panels.table(HOSTILE, [HOSTILE], [], HOSTILE),
         status.note(HOSTILE),
@@ -629,7 +662,7 @@ def test_a_damaged_calibration_is_one_sentence_about_the_file(calibration, tmp_p
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(calibration.to_json() | change))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration, and '.*' is not: The calibration is damaged: "
+        ValueError, match=r"^Argument 'file' must be a calibration, but '.*' is not: The calibration is damaged: "
     ) as caught:
         measured.read(str(file))
     assert str(caught.value).count(". ") == 0
@@ -647,7 +680,7 @@ def test_numbers_that_were_never_measured_are_refused(calibration, tmp_path, par
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(record))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration, and '.*' is not: The calibration is damaged: "
+        ValueError, match=r"^Argument 'file' must be a calibration, but '.*' is not: The calibration is damaged: "
     ):
         measured.read(str(file))
 

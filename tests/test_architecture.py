@@ -21,8 +21,8 @@ sys.path.pop(0)
 # The page: what to show, how it looks, and Gradio; each layer knows nothing of those after it.
 PAGE = (
     {"data"},
-    {"chart", "panels", "status", "links", "current"},
-    {"fields", "tabs", "page"},
+    {"chart", "panels", "player", "status", "links", "current", "guard", "server"},
+    {"fields", "events", "tabs", "page"},
 )
 
 

@@ -246,7 +246,7 @@ def test_what_another_process_holds_is_refused_in_a_sentence_until_that_process_
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline() == "ready\n"
-        with pytest.raises(InputError, match=r"must be free, but '.*file' is being written by another process"):
+        with pytest.raises(InputError, match=r"must not be in use, but '.*file' is being written by another process"):
             locked(path, "output", "written").__enter__()
     finally:
         process.send_signal(signal.SIGKILL)

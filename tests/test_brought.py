@@ -159,7 +159,7 @@ def test_a_name_in_a_file_must_be_one():
 @pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5000, "\x00"], ids=["deep", "long", "no JSON"])
 def test_a_file_that_holds_no_schedule_is_refused_in_a_sentence(tmp_path, text):
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(ValueError, match=r"Argument 'path' must name a JSON file|must be a JSON object"):
+    with pytest.raises(ValueError, match=r"Argument 'path' must be valid JSON|must be a JSON object"):
         Schedule.load(tmp_path / "s.json")
 
 

@@ -36,7 +36,7 @@ SIZES = {
 READY = {
     "schedules": "#overhang-words",
     "distributions": "#expected-kl-in-nats-caption",
-    "watch": "#watch-generate",
+    "watch": "#watch-runs section[aria-label=right][data-finished='1']",
     "model": "#costs-words",
 }
 
@@ -72,8 +72,8 @@ def visit(browser, address):
     expect.set_options(timeout=60_000)
     contexts, asked, said = [], [], []
 
-    def opened(query="", look="light"):
-        context = browser.new_context(**SIZES[look], accept_downloads=True)
+    def opened(query="", look="light", **more):
+        context = browser.new_context(**SIZES[look], accept_downloads=True, **more)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
@@ -107,7 +107,7 @@ def picture(page):
 
 
 def test_the_schedules_follow_the_sliders_and_boxes(visit):
-    page = visit()
+    page = visit("?tab=schedules")
     expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
     slider(page, "Steps").focus()
     page.keyboard.press("ArrowRight")
@@ -119,20 +119,50 @@ def test_the_schedules_follow_the_sliders_and_boxes(visit):
     assert page.locator("#schedules-view svg[role=img]").count() == 3
 
 
+def test_charts_answer_the_pointer_and_their_legend(visit):
+    page = visit("?tab=schedules&length=64&steps=4&size=even,tc")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 4 steps")
+    sizes = page.locator("[data-chart=mean-sizes]")
+    box = sizes.locator("svg[role=img]").bounding_box()
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 50)
+    values = sizes.locator(".values")
+    expect(values).to_contain_text("step 2")
+    assert values.locator("div").all_inner_texts()[0].split() == ["even", "16"]
+    button = sizes.get_by_role("button", name="even")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(sizes.locator(".field path[data-line='0']")).to_be_hidden()
+    # It stays off when the chart is drawn anew, and the slider moves by decades or, with the keyboard, by ones.
+    steps = slider(page, "Steps")
+    assert float(steps.input_value()) == pytest.approx(1000 * np.log(4) / np.log(4096), abs=0.1)
+    steps.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 5 steps")
+    expect(sizes.locator(".field path[data-line='0']")).to_be_hidden()
+    expect(sizes.locator(".field path[data-line='1']")).to_be_visible()
+    sizes.get_by_role("button", name="even").click()
+    expect(sizes.locator(".field path[data-line='0']")).to_be_visible()
+
+
 def test_a_bad_value_is_answered_next_to_its_field_and_the_view_stays(visit):
-    page = visit()
+    page = visit("?tab=schedules")
     expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
     number(page, "Length").fill("8")
     problem = page.locator("#schedules-steps-problem")
-    expect(problem).to_have_text("Steps must be at most the length 8, not 16. Every step reveals at least one token.")
+    # As many steps as tokens are shown, with a note, which is no mistake.
+    expect(problem).to_have_text("A step reveals at least one token, so 8 tokens take at most 8 steps.")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 8 steps")
+    expect(number(page, "Steps")).not_to_have_attribute("aria-invalid", "true")
+    number(page, "Steps").fill("-3")
+    expect(problem).to_have_text("Steps must be at least 1, not -3.")
     # Those who cannot see where it stands are told with the field.
     expect(number(page, "Steps")).to_have_attribute("aria-describedby", "schedules-steps-problem")
     expect(number(page, "Length")).not_to_have_attribute("aria-invalid", "true")
     box, field = problem.bounding_box(), number(page, "Steps").bounding_box()
     assert 0 < box["y"] - field["y"] < 120
-    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 8 steps")
     assert page.locator(".toast-wrap .toast-body").count() == 0
-    number(page, "Length").fill("64")
+    number(page, "Steps").fill("4")
     expect(problem).to_be_hidden()
     expect(number(page, "Steps")).to_have_attribute("aria-invalid", "false")
     number(page, "Steps").fill("0")
@@ -145,7 +175,7 @@ def test_a_bad_value_is_answered_next_to_its_field_and_the_view_stays(visit):
 
 
 def test_a_link_reproduces_the_view(visit):
-    page = visit()
+    page = visit("?tab=schedules")
     expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
     number(page, "Length").fill("100")
     number(page, "Steps").fill("9")
@@ -207,7 +237,7 @@ def test_distributions_change_with_the_family(visit):
 
 def test_what_is_out_of_reach_says_what_to_do(visit):
     page = visit("?tab=distributions&family=linear&length=64&dimension=60&alphabet=2&size=even&draws=0")
-    expect(page.locator("#distributions-draws-problem")).to_contain_text("With 'draws' it is estimated.")
+    expect(page.locator("#distributions-draws-problem")).to_contain_text("Use 'draws' to estimate it.")
     number(page, "Draws").fill("8")
     expect(page.locator("#distributions-view")).to_contain_text("estimated from 8 draws")
 
@@ -299,8 +329,8 @@ def counts(page):
 
 
 def test_two_schedules_fill_one_text_and_can_be_played(visit):
-    page = visit("?tab=watch")
-    expect(page.locator("#watch-generate")).to_be_visible()
+    page = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2")
+    expect(page.locator("#watch-runs .count").nth(1)).to_contain_text("2 evaluations")
     expect(page.locator("#watch-cancel")).to_be_hidden()  # there is nothing to cancel
     page.locator("#watch-text textarea").fill("the ____ of the ____ was ____")
     number(page, "Left steps").fill("4")
@@ -321,42 +351,103 @@ def test_two_schedules_fill_one_text_and_can_be_played(visit):
     assert right.locator("u").count() == 17
     page.locator("#watch-step").click()
     expect(right.locator(".count")).to_contain_text("6 evaluations · 12 tokens")
-    # Play begins again, and pauses where it is told to.
+    # Play begins again, and pauses where it is told to: inside the page, which a busy machine reaches too late.
     play = page.locator("#watch-play")
+    page.locator("#watch-speed").select_option("0.5")
+    page.evaluate(
+        """() => {
+            const count = document.querySelectorAll('#watch-runs .count')[1];
+            new MutationObserver((_, self) => {
+                if (!count.textContent.startsWith('2 evaluations')) return;
+                self.disconnect();
+                document.querySelector('#watch-play').click();
+            }).observe(count, { childList: true, characterData: true, subtree: true });
+        }"""
+    )
     play.focus()
     page.keyboard.press("Enter")
-    expect(play).to_have_text("Pause")
-    # Every frame is looked at: a step is shown for less time than `expect` may take between two looks.
-    page.wait_for_function(
-        "document.querySelectorAll('#watch-runs .count')[1].textContent.startsWith('2 evaluations')", polling="raf"
-    )
-    page.keyboard.press("Enter")
-    expect(play).to_have_text("Play")
+    expect(play).to_have_text("Play", timeout=60_000)
     stopped = counts(page)
     page.wait_for_timeout(700)
     assert counts(page) == stopped
     assert "6 evaluations" not in stopped[1]
 
 
+def test_a_token_that_is_taken_back_is_seen_at_its_step_and_its_versions_at_theirs(visit):
+    from unmask import models
+    from unmask.app.data import watch as runs
+
+    text = "the " + "_" * 24
+    model = models.load("builtin")
+    choices = (runs.Side("random", "even", 6, model, "cap:0.4"), runs.Side("random", "even", 2, model))
+    left = list(runs.watch(model, text, choices, seed=7))[-1][0]
+    assert left.revised.standings[-1].taken > 0
+    page = visit(
+        f"?tab=watch&text={text.replace(' ', '+')}&seed=7&left+model=builtin&left+order=random&left+steps=6"
+        "&left+revision=cap:0.4&right+model=builtin&right+order=random&right+steps=2"
+    )
+    expect(page.locator("#watch-left-revision input")).to_have_value("cap:0.4")
+    section = page.locator("#watch-runs section").first
+    expect(section).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    expect(section.locator("p.facts")).to_contain_text("Such a text has no exact likelihood")
+
+    def looked():
+        """Every token as it is shown, and in which way."""
+        return section.locator("[data-step]").evaluate_all(
+            "all => all.map(it => [it.textContent, it.querySelector('mark, del')?.localName ?? ''])"
+        )
+
+    def wanted(step):
+        for piece, given, versions in zip(left.pieces, left.revealed, left.revised.versions, strict=True):
+            when, last = ([(-1, piece if given == -1 else None)] + [each for each in versions if each[0] < step])[-1]
+            kind = ("del" if last is None else "mark") if when == step - 1 >= 0 else ""
+            yield ["_" if last is None else last, kind]
+
+    page.locator("#watch-back").click()
+    page.locator("#watch-step").click()  # now one step at a time is marked
+    seen = {left.steps: looked()}
+    for button, steps in (("back", range(left.steps - 1, -1, -1)), ("step", range(1, left.steps + 1))):
+        for step in steps:
+            page.locator(f"#watch-{button}").click()
+            words = f"{step} evaluation" if step else "nothing revealed yet"
+            expect(section.locator(".count")).to_contain_text(words)
+            if step:
+                expect(section.locator(".count")).to_contain_text(
+                    f"{left.revised.standings[step - 1].taken} taken back"
+                )
+            assert seen.setdefault(step, looked()) == looked()
+    assert seen == {step: list(wanted(step)) for step in range(left.steps + 1)}
+    assert any(kind == "del" for each in seen.values() for _, kind in each)
+    # It is red, and what does not go together is said at its field.
+    while not section.locator(".gone").count():
+        page.locator("#watch-back").click()
+    colour = section.locator(".gone").first.evaluate("it => getComputedStyle(it).backgroundColor")
+    assert colour == "rgb(179, 38, 30)"
+    field = page.locator("#watch-left-revision input")
+    field.fill("planner")
+    field.press("Enter")
+    expect(page.locator("#watch-link a")).to_have_attribute("href", re.compile("left\\+revision=planner"))
+    page.locator("#watch-generate").click()
+    expect(page.locator("#watch-left-order-problem")).to_have_text(
+        "Left order must be confidence for the revision planner, not 'random'."
+    )
+
+
 def test_the_same_seed_writes_the_same_text(visit):
     texts = []
     for _ in range(2):
         page = visit("?tab=watch&text=the+____+of&seed=11&left+steps=2&right+steps=4")
-        expect(page.locator("#watch-text textarea")).to_have_value("the ____ of")
-        page.locator("#watch-generate").click()
         expect(page.locator("#watch-runs section").nth(1).locator(".count")).to_contain_text("4 evaluations")
         texts.append(page.locator("#watch-runs .text").all_inner_texts())
     assert texts[0] == texts[1]
 
 
 def test_a_bad_text_is_answered_next_to_it(visit):
-    page = visit("?tab=watch")
-    for button in ("play", "back", "step"):
+    page = visit("?tab=watch&text=th3+____&right+steps=2")
+    expect(page.locator("#watch-text-problem")).to_contain_text("has '3' at character 3")
+    for button in ("play", "back", "step", "scrub", "svg"):
         expect(page.locator(f"#watch-{button}")).to_be_disabled()  # there is nothing to go through
-    page.locator("#watch-text textarea").fill("The ____")
-    page.locator("#watch-generate").click()
-    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 1")
-    expect(page.locator("#watch-play")).to_be_disabled()
     expect(page.locator("#watch-play")).to_have_text("Play")
     # A text that is there stays, and can be gone through.
     page.locator("#watch-text textarea").fill("the ____")
@@ -366,9 +457,9 @@ def test_a_bad_text_is_answered_next_to_it(visit):
     expect(page.locator("#watch-text-problem")).to_be_hidden()
     expect(page.locator("#watch-play")).to_have_text("Play")
     texts = page.locator("#watch-runs .text").all_inner_texts()
-    page.locator("#watch-text textarea").fill("The ____")
+    page.locator("#watch-text textarea").fill("th3 ____")
     page.locator("#watch-generate").click()
-    expect(page.locator("#watch-text-problem")).to_contain_text("has 'T' at character 1")
+    expect(page.locator("#watch-text-problem")).to_contain_text("has '3' at character 3")
     assert page.locator("#watch-runs .text").all_inner_texts() == texts
     expect(page.locator("#watch-back")).to_be_enabled()
     page.locator("#watch-text textarea").fill("the ____")
@@ -401,11 +492,12 @@ def test_another_text_can_be_asked_for_while_one_is_written(visit, monkeypatch):
 def test_what_waits_for_the_model_can_be_cancelled_and_the_last_text_stays(visit, monkeypatch):
     from unmask.app.data import watch as runs
 
-    waiting, busy = visit("?tab=watch&text=the+____&left+steps=2&right+steps=2"), visit("?tab=watch")
-    waiting.locator("#watch-generate").click()
-    expect(waiting.locator("#watch-runs .count").first).to_contain_text("2 evaluations")
-    expect(waiting.locator("#watch-play")).to_have_text("Play")
+    waiting, busy = (visit("?tab=watch&text=the+____&left+steps=2&right+steps=2") for _ in range(2))
+    for page in (waiting, busy):
+        expect(page.locator("#watch-runs .count").first).to_contain_text("2 evaluations")
+        expect(page.locator("#watch-play")).to_have_text("Play")
     slow_down(monkeypatch, runs, "_run", 0.1)
+    busy.locator("#watch-text textarea").fill("")
     number(busy, "Left steps").fill("256")
     busy.locator("#watch-generate").click()
     expect(busy.locator("#watch-status")).to_contain_text("of 256")
@@ -426,7 +518,6 @@ def test_generation_can_be_cancelled(visit, monkeypatch):
     slow_down(monkeypatch, runs, "_run", 0.1)
     page = visit("?tab=watch&left+steps=256&right+steps=256")
     expect(number(page, "Left steps")).to_have_value("256")
-    page.locator("#watch-generate").click()
     expect(page.locator("#watch-status progress")).to_be_visible()
     expect(page.locator("#watch-status")).to_contain_text("of 256")
     expect(page.locator("#watch-runs section").first).not_to_have_attribute("data-taken", "0")
@@ -444,9 +535,7 @@ def test_generation_can_be_cancelled(visit, monkeypatch):
 
 
 def test_many_steps_are_played_several_at_a_time(visit):
-    page = visit("?tab=watch&text=the+____________&left+steps=12&right+steps=72")
-    page.locator("#watch-text textarea").fill("_" * 72)
-    page.locator("#watch-generate").click()
+    page = visit(f"?tab=watch&text={'_' * 72}&left+steps=12&right+steps=72")
     right = page.locator("#watch-runs section").nth(1)
     expect(right).to_have_attribute("data-finished", "1")
     expect(page.locator("#watch-play")).to_have_text("Play")
@@ -470,12 +559,171 @@ def test_many_steps_are_played_several_at_a_time(visit):
 
 
 def test_on_a_phone_a_mistake_comes_into_view(visit):
-    page = visit("?tab=watch&text=The+____", "phone")
-    expect(page.locator("#watch-text textarea")).to_have_value("The ____")
-    page.locator("#watch-link").scroll_into_view_if_needed()
-    expect(page.locator("#watch-text")).not_to_be_in_viewport()
-    page.locator("#watch-generate").click()
-    expect(page.locator("#watch-text-problem p")).to_be_in_viewport()
+    page = visit("?tab=watch&left+order=combb", "phone")
+    # Its field was folded away with the other settings.
+    expect(page.locator("#watch-left-order-problem p")).to_be_in_viewport()
+    expect(page.locator("#watch-left-order")).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Settings").locator("visible=true")).to_have_attribute(
+        "aria-expanded", "true"
+    )
+
+
+# The tab that opens by itself
+
+SHORT = "?tab=watch&text=the+____+of+the+____+was+____&left+steps=4&right+steps=6"
+
+
+def played(page):
+    """Wait until a text was written and shown to its end."""
+    expect(page.locator("#watch-runs section").nth(0)).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-runs section").nth(1)).to_have_attribute("data-finished", "1")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    return page
+
+
+def test_the_page_opens_on_watch_and_plays_from_a_fixed_seed(visit):
+    page = visit()
+    expect(page.get_by_role("tab", name="Watch")).to_have_attribute("aria-selected", "true")
+    page.wait_for_function(
+        "/^[2-9] evaluations/.test(document.querySelectorAll('#watch-runs .count')[1]?.textContent)", polling="raf"
+    )
+    expect(page.locator("#watch-play")).to_have_text("Pause")
+    assert number(page, "Seed").input_value() == "3"
+    page.locator("#watch-play").click()
+    assert page.locator("#watch-runs section").count() == 2
+    assert page.locator("#watch-runs .costs rect").count() >= 4
+    for section in page.locator("#watch-runs section").all():
+        assert section.locator(".new").count() == 16
+
+
+def test_a_link_to_another_tab_opens_that_tab_and_watch_plays_once_it_is_opened(visit):
+    page = visit("?tab=schedules&size=even&length=32&steps=4")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 4 steps")
+    assert page.locator("#watch-runs section").count() == 0
+    page.get_by_role("tab", name="Watch").click()
+    expect(page.locator("#watch-play")).to_have_text("Pause")
+
+
+def test_the_scrubber_goes_anywhere_and_speed_sets_the_pace(visit):
+    page = played(visit(SHORT, reduced_motion="reduce"))
+    scrub, right = page.get_by_role("slider", name="Step shown"), page.locator("#watch-runs section").nth(1)
+    assert (scrub.get_attribute("max"), scrub.input_value()) == ("6", "6")
+    assert right.locator("mark").count() == 0  # at rest nothing is new
+    scrub.focus()
+    page.keyboard.press("Home")
+    expect(right.locator(".count")).to_have_text("nothing revealed yet")
+    assert right.locator(".costs rect").count() == 0
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(right.locator(".count")).to_contain_text("5 evaluations · 10 tokens")
+    expect(page.locator("#watch-place")).to_have_text("step 5 of 6")
+    assert right.locator(".new").count() == 2
+    assert right.locator(".costs rect").count() == 5
+    # The last bar and the mean are those of the numbers that came with the run.
+    nll, scored = ([float(each) for each in right.get_attribute(f"data-{name}").split()] for name in ("nll", "scored"))
+    own, mean = (nll[4] - nll[3]) / (scored[4] - scored[3]) / np.log(2), nll[4] / scored[4] / np.log(2)
+    expect(right.locator("figcaption")).to_contain_text(f"Step 5: {own:.2f} bits per token")
+    expect(right.locator("figcaption")).to_contain_text(f"mean so far, {mean:.2f}")
+    page.evaluate(
+        "() => { const real = setInterval; window.paces = [];"
+        " window.setInterval = (call, pace) => (window.paces.push(pace), real(call, pace)); }"
+    )
+    for speed in ("0.5", "4"):
+        page.locator("#watch-speed").select_option(speed)
+        page.locator("#watch-play").click()
+        page.locator("#watch-play").click()
+    # The second click pauses, or begins again where the end was reached before it.
+    assert list(dict.fromkeys(page.evaluate("window.paces"))) == [600, 75]
+
+
+def test_the_dice_writes_another_text_from_its_seed(visit):
+    page = played(visit(SHORT, reduced_motion="reduce"))
+    before = page.locator("#watch-runs .text").all_inner_texts()
+    run = page.locator("#watch-runs section").first.get_attribute("data-run")
+    page.evaluate("Math.random = () => 0.4242")
+    page.locator("#watch-dice").click()
+    expect(number(page, "Seed")).to_have_value("4242")
+    expect(page.locator("#watch-link a")).to_have_attribute("href", re.compile("seed=4242"))
+    expect(page.locator("#watch-runs section").first).not_to_have_attribute("data-run", run)
+    assert played(page).locator("#watch-runs .text").all_inner_texts() != before
+
+
+def test_tokens_are_coloured_by_step_or_by_surprise(visit):
+    page = played(visit(SHORT, reduced_motion="reduce"))
+    drawn = page.locator("#watch-runs section").nth(1).locator("[data-bits]")
+
+    def looks():
+        return drawn.evaluate_all("all => all.map(it => [it.className, +it.dataset.step, +it.dataset.bits])")
+
+    assert [name for name, _, _ in looks()] == [f"step-{8 * step // 6}" for _, step, _ in looks()]
+    page.get_by_label("Surprise").check()
+    assert [name for name, _, _ in looks()] == [f"surprise-{min(int(bits), 7)}" for _, _, bits in looks()]
+    expect(page.locator(".legend")).to_contain_text("7 or more")
+    assert "first step" not in page.locator(".legend").inner_text()
+    page.get_by_label("None").check()
+    assert {name for name, _, _ in looks()} == {""}
+
+
+def test_whoever_wants_no_motion_is_shown_the_finished_texts(visit):
+    page = visit(SHORT, reduced_motion="reduce")
+    expect(page.locator("#watch-runs .count").nth(1)).to_contain_text("6 evaluations · 12 tokens")
+    expect(page.locator("#watch-play")).to_have_text("Play")
+    assert "_" not in "".join(page.locator("#watch-runs .text").all_inner_texts())
+    assert page.locator("#watch-runs mark").count() == 0
+
+
+def test_on_a_phone_the_picture_comes_first_and_settings_fold(visit):
+    page = played(visit(SHORT, "phone", reduced_motion="reduce"))
+    places = [page.locator(f"#watch-{part}").bounding_box()["y"] for part in ("runs", "player", "text", "fold")]
+    assert places == sorted(places)
+    expect(page.locator("#watch-left-order")).to_be_hidden()
+    page.get_by_role("button", name="Settings").locator("visible=true").click()
+    expect(page.locator("#watch-left-order")).to_be_visible()
+
+
+def test_a_run_is_saved_as_an_animation(visit):
+    import xml.etree.ElementTree as ET
+
+    page = played(visit(SHORT, reduced_motion="reduce"))
+    with page.expect_download() as waiting:
+        page.locator("#watch-svg").click()
+    assert waiting.value.suggested_filename == "watch.svg"
+    tree = ET.parse(waiting.value.path()).getroot()
+    name = "{http://www.w3.org/2000/svg}"
+    assert tree.findall(f".//{name}script") == []
+    # What is there at the end of it is the text, and every step has its time.
+    last = [
+        group
+        for group in tree.findall(f"{name}g")
+        if group.get("opacity") != "0" and len(group.findall(f"{name}animate")) <= 1
+    ]
+    letters = "".join(each.text for group in last for each in group.findall(f"{name}text") if each.get("textLength"))
+    wanted = "".join(page.locator("#watch-runs .text").all_inner_texts()).replace(" ", "")
+    assert sorted(letters) == sorted(wanted)
+    times = {each.get("keyTimes") for group in last for each in group.findall(f"{name}animate")}
+    assert len(times) == 6
+
+
+def test_a_preset_fills_the_fields_of_its_side_and_is_played(visit):
+    page = visit(SHORT, reduced_motion="reduce")
+    expect(page.locator("#watch-runs .count").nth(1)).to_contain_text("6 evaluations")
+    for side, preset, fields in (
+        ("left", "confidence threshold 0.9", {"order": "confidence", "size": "threshold:0.9"}),
+        ("right", "advised for this model", {"order": "comb-16", "size": "optimal"}),
+    ):
+        page.locator(f"#watch-{side}-preset input").click()
+        page.get_by_role("option", name=preset).click()
+        for part, value in fields.items():
+            expect(page.locator(f"#watch-{side}-{part} input")).to_have_value(value)
+        place = 0 if side == "left" else 1
+        expect(page.locator("#watch-runs h3").nth(place)).to_contain_text(f"{fields['order']} order")
+        expect(page.locator("#watch-settings dl.names").nth(place)).to_contain_text(fields["size"])
+    expect(number(page, "Right steps")).to_have_value("16")
+    expect(page.locator("#watch-right-preset input")).to_have_value("advised for this model")
+    # Twelve tokens cannot take sixteen steps.
+    expect(page.locator("#watch-runs section").nth(1)).to_contain_text(
+        "There are only 12 tokens to fill, so 16 steps became 12."
+    )
 
 
 REMOVE = "#model-file button[aria-label='Clear'], #model-file button[aria-label='Remove this file']"
@@ -507,7 +755,7 @@ def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp
     (tmp_path / "broken.json").write_text("[]")
     page.locator(REMOVE).first.click()
     page.locator("#model-file input[type=file]").set_input_files(tmp_path / "broken.json")
-    expect(page.locator("#model-file-problem")).to_contain_text("written by this version of unmask, which this is not")
+    expect(page.locator("#model-file-problem")).to_contain_text("was not written by this version of unmask")
     page.locator(REMOVE).first.click()
     expect(page.locator("#model-file-problem")).to_be_hidden()
     expect(page.locator("#model-link a")).to_have_attribute("href", "?tab=model&target=0.05&steps=8")
@@ -550,7 +798,7 @@ def test_gross_breakage_is_what_tells_two_tabs_apart():
 @pytest.mark.parametrize("tab", list(READY))
 def test_every_tab_looks_right(visit, tab, look, request):
     """As it did, nothing beyond the edges, text that stands out from its ground."""
-    page = visit(f"?tab={tab}", look)
+    page = visit(f"?tab={tab}", look, reduced_motion="reduce")
     expect(page.locator(READY[tab])).to_be_visible()
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[look]["viewport"]["width"]
@@ -636,10 +884,18 @@ CONTROLS = {
         "Left order",
         "Right size",
         "Right steps",
+        "Right revision",
         "Generate",
+        "⚄ New seed",
         "Play",
         "Step back",
         "Step",
+        "Step shown",
+        "Speed",
+        "Save animation",
+        "Left schedule",
+        "number input for Temperature",
+        "range slider for Top-p",
         "Link",
     ),
     "model": ("Target", "Steps", "Link to this view", "Download JSON", "Download CSV"),
@@ -652,9 +908,7 @@ def test_every_control_can_be_reached_by_keyboard(visit, tab):
     expect(page.locator(READY[tab])).to_be_visible()
     expect(page.locator(f"#{tab}-link a")).to_be_visible()
     if tab == "watch":  # a text is gone through once there is one
-        page.locator("#watch-generate").click()
-        expect(page.locator("#watch-play")).to_be_enabled()
-        expect(page.locator("#watch-play")).to_have_text("Play")  # all of it was shown
+        played(page)
     reached = walked(page, 60)
     assert [name for name in CONTROLS[tab] if not any(each.startswith(name) for each in reached)] == []
     assert "Your model" in reached

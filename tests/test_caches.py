@@ -13,8 +13,8 @@ from unmask.models.causal import CausalConfig  # noqa: E402
 from unmask.models.transformer import Config  # noqa: E402
 from unmask.predict import Counted, Places  # noqa: E402
 from unmask.sample import Sampler, Verified  # noqa: E402
+from unmask.sample.agenda import planned_steps  # noqa: E402
 from unmask.sample.draw import Replay  # noqa: E402
-from unmask.sample.plan import planned_steps  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.sequences import Sequences  # noqa: E402
 
@@ -204,7 +204,8 @@ def test_a_sequence_in_a_batch_of_any_lengths_is_told_what_it_is_told_alone(netw
     """Rows at different steps and blocks, padding, prompts."""
     schedule = Schedule(sizes, order.Blocks(which, BLOCK))
     tokens, _ = texts(5, seed=3)
-    lengths, starts = (18, 18, 11, 7, 3), (0, 4, 2, 0, 2)
+    # Where nothing is given all positions look alike, and rounding would decide which comes first.
+    lengths, starts = (18, 18, 11, 7, 3), (0, 4, 2, 0, 2) if isinstance(which, order.BlindOrder) else (1, 4, 2, 1, 2)
     rows = [each[:length].tolist() for each, length in zip(tokens, lengths, strict=True)]
     hidden = [[i >= start for i in range(length)] for start, length in zip(starts, lengths, strict=True)]
     predictor = Cached(network.predictor(), rule)
@@ -272,5 +273,5 @@ def test_what_cannot_be_cached_is_refused(network):
         "Predictions are asked for outside the block that the cache computes. "
         "Give the cache the length of the schedule's own blocks."
     )
-    with pytest.raises(InputError, match="must be exact to verify drafts, and this one has an approximate cache"):
+    with pytest.raises(InputError, match="must be exact to verify drafts, but this one has an approximate cache"):
         Verified(Cached(network.predictor(), Delayed(4)), Schedule(size.Even(4), order.Random())).run((2, 18), rng=0)

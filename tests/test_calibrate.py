@@ -76,7 +76,7 @@ def test_a_calibration_survives_its_file(calibration, tmp_path):
     assert mine.schedule.order == theirs.schedule.order
     assert again.plan("random", 5).nll == pytest.approx(calibration.plan("random", 5).nll, rel=1e-5)
     (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ValueError, match="must name a calibration in JSON"):
+    with pytest.raises(ValueError, match="must be a calibration in valid JSON"):
         Calibration.load(tmp_path / "bad.json")
     with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
         Calibration.load(tmp_path / "none.json")

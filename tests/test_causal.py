@@ -17,6 +17,7 @@ from unmask.models import weights  # noqa: E402
 from unmask.models.causal import GIVEN, CausalConfig  # noqa: E402
 from unmask.models.transformer import Config  # noqa: E402
 from unmask.predict import Counted, Places, Suppressed, Tempered  # noqa: E402
+from unmask.predict.wrappers import Question  # noqa: E402
 from unmask.sample import Sampler, Verified  # noqa: E402
 from unmask.sample.draw import Greedy, TopK  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -196,7 +197,7 @@ def test_verified_sampling_has_the_one_by_one_law_of_the_same_order(which, how_m
 
 def orders_of(which, how_many):
     """Chances of orders of the positions, from draws of many seeds of the schedule itself."""
-    from unmask.sample.plan import agenda_of
+    from unmask.sample.agenda import agenda_of
 
     found = {}
     sources = [np.random.default_rng(seed) for seed in range(4000)]
@@ -264,7 +265,7 @@ def test_evaluations_are_steps_and_what_was_taken_back():
 
 def test_what_cannot_be_verified_is_refused_in_a_sentence():
     predictor = network().predictor()
-    with pytest.raises(InputError, match="'schedule' must not look at predictions: what is drafted"):
+    with pytest.raises(InputError, match="'schedule' must not look at predictions: verified sampling plans its drafts"):
         Verified(predictor, Schedule(size.Even(3), order.Confidence()))
 
     class Mine(Greedy.__mro__[1]):
@@ -289,7 +290,7 @@ def test_wrappers_that_alter_predictions_remember_what_is_inside(wrap):
     inside = predictor.predictor.begin(tokens, masked)
     _, inside = inside.read(tokens, every)
     bare, _ = inside.revealed(Places.of(torch.tensor([0, 3, 13]), 12)).read(tokens, every)
-    assert torch.equal(second.logits(), predictor._altered(bare, 2).logits())
+    assert torch.equal(second.logits(), predictor._altered(bare, Question(tokens, every.rows, 2)).logits())
 
 
 def test_a_memory_is_a_value_that_can_be_gone_on_from_twice():

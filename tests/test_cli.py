@@ -59,14 +59,14 @@ def complaint(line: str, *more: str) -> str:
 def test_alone_it_prints_an_overview_that_names_every_command():
     result = run("")
     assert result.exit_code == 0
-    assert all(f"\n  {command} " in result.stdout for command in main.summaries)
+    assert all(f"\n  {command} " in result.stdout for command in main.lines)
     assert result.stdout.count("\n  unmask ") == 3
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_every_command_is_listed_once():
     listed = [name for names in main.titles.values() for name in names]
-    assert sorted(listed) == sorted(main.summaries)
+    assert sorted(listed) == sorted(main.lines)
     assert all(f"\n  {name} " in run("--help").stdout for name in listed)
 
 
@@ -105,7 +105,7 @@ def test_an_unknown_command_gets_a_suggestion():
 
 def test_an_unknown_option_and_a_missing_one_are_refused():
     assert "--lenght" in complaint("plan --lenght 8")
-    assert complaint("plan --length 8 --steps 2") == "--size must be given."
+    assert complaint("plan --length 8 --steps 2") == "--size must be given. For example: --size minimax-min."
 
 
 def test_the_traceback_is_there_when_asked_for():
@@ -253,7 +253,7 @@ def test_every_distribution_can_be_asked_for(name):
     [
         ("reed-solomon --length 8", "Distribution 'reed-solomon' needs --dimension and --alphabet as well."),
         ("markov --length 8 --alphabet 2", "Distribution 'markov' needs --stay as well."),
-        ("parity --length 8 --dimension 3", "Distribution 'parity' has no use for --dimension. Leave it out."),
+        ("parity --length 8 --dimension 3", "Distribution 'parity' does not take --dimension. Leave it out."),
         ("markow --length 8", "--distribution: no such distribution 'markow'. Did you mean 'markov'?"),
         (
             "reed-solomon --length 8 --dimension 9 --alphabet 8",
@@ -279,7 +279,7 @@ def test_a_bad_distribution_is_refused_in_a_sentence(line, sentence):
     [
         ("--size tc --steps 4,17", "--steps must be at most the length 16, not 17."),
         ("--size tc --steps 4,x", "--steps must be an integer, not 'x'."),
-        ("--size tc --steps 4,,5", "--steps must be a list such as a,b,c without gaps, not '4,,5'."),
+        ("--size tc --steps 4,,5", "--steps must be a list such as a,b,c, without empty items, not '4,,5'."),
         ("--size tc,cosin --steps 4", "--size: no such size 'cosin'. Did you mean 'cosine'?"),
         ("--size tc --steps 4 --draws 1", "--draws must be at least 2, not 1."),
     ],
@@ -357,10 +357,13 @@ def test_the_text_of_steps_fits_a_narrow_terminal():
     [
         (
             "--target 0.1",
-            "Say what is known of the data: --tc, --dtc, --distribution with its options, or --curve.",
+            "Say what you know about the data: --tc, --dtc, --distribution with its options, or --curve.",
         ),
-        ("--target 0.1 --tc 3 --distribution parity", "A distribution has its own TC and DTC, and so has a curve."),
-        ("--target 0.1 --tc 3 --stay 0.5", "Without --distribution there is no use for --stay. Leave it out."),
+        (
+            "--target 0.1 --tc 3 --distribution parity",
+            "--tc and --dtc are computed from --distribution. Leave them out.",
+        ),
+        ("--target 0.1 --tc 3 --stay 0.5", "--stay needs --distribution. Give --distribution, or leave it out."),
         ("--target -1 --tc 3", "--target must be at least 0, not -1."),
         ("--target 0.1 --tc -3", "--tc must be at least 0, not -3."),
         ("--target 0.1 --dtc inf", "--dtc must be finite, not inf."),

@@ -78,8 +78,10 @@ def test_a_bad_gauge_is_refused(tmp_path):
     file.write_text("1\n2\n3\n")
     assert "must have 9 numbers for a length of 10" in complaint("plan --length 10 --steps 2 --gauge", str(file))
     assert complaint("plan --steps 5 --gauge", str(file)).startswith("--steps must be at most the length 4")
-    assert "the size is 'minimax', not 'tc'" in complaint("plan --steps 2 --size tc --gauge", str(file))
-    assert complaint("plan --length 4 --steps 2 --size minimax").startswith("Size 'minimax' is made for a gauge.")
+    assert "Size 'tc' cannot be used with --gauge, which makes the size 'minimax'" in complaint(
+        "plan --steps 2 --size tc --gauge", str(file)
+    )
+    assert complaint("plan --length 4 --steps 2 --size minimax").startswith("Size 'minimax' needs a gauge.")
     assert "Did you mean 'minimax-" in complaint(f"expect {CHAIN} --size minimax --steps 4")
     assert "no such file" in complaint("plan --steps 2 --gauge", str(tmp_path / "absent"))
 
@@ -96,7 +98,7 @@ def test_sizes_made_for_a_curve_take_it_from_a_file_or_a_distribution(name, curv
     assert from_file["data"] == {"name": "curve", "file": curve, "length": 32}
     assert from_chain["data"] == {"name": "markov", "length": 32, "alphabet": 3, "stay": 0.7}
     assert complaint(f"plan --length 32 --steps 6 --size {name}") == (
-        f"Size '{name}' is made for a loss curve. Give one with --curve, or name a --distribution."
+        f"Size '{name}' needs a loss curve. Give one with --curve, or name a --distribution."
     )
 
 
@@ -155,10 +157,10 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
         ),
         ("expect --length 33 --steps 4 --size even", "--curve must have 33 numbers for a length of 33, but '"),
         ("expect --steps 33 --size even", "--steps must be at most the length 32, not 33."),
-        (f"expect {CHAIN} --steps 4 --size even", "A curve and a distribution say the same thing twice."),
-        ("expect --stay 0.5 --steps 4 --size even", "With --curve there is no use for --stay. Leave it out."),
-        ("steps --target 1 --estimate-curve 9", "With --curve there is no use for --estimate-curve. Leave it out."),
-        ("steps --target 1 --tc 3", "A distribution has its own TC and DTC, and so has a curve. Leave out --tc"),
+        (f"expect {CHAIN} --steps 4 --size even", "--curve and --distribution cannot be used together."),
+        ("expect --stay 0.5 --steps 4 --size even", "--stay cannot be used with --curve. Leave it out."),
+        ("steps --target 1 --estimate-curve 9", "--estimate-curve cannot be used with --curve. Leave it out."),
+        ("steps --target 1 --tc 3", "--tc and --dtc are computed from --curve. Leave them out."),
     ],
 )
 def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
@@ -168,19 +170,19 @@ def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("expect --steps 4 --size even", "Say what the data are: --distribution with its options, or --curve."),
+        ("expect --steps 4 --size even", "Say what the data are: give --distribution with its options, or --curve."),
         ("plan --steps 4 --size even", "--length must be given."),
         ("steps --tc 4 --target 1", "--length must be given."),
-        ("plan --steps 4 --length 8 --size even --monotone", "Without --curve there is no use for --monotone."),
-        (f"plan --steps 4 --size even {CHAIN} --monotone", "Without --curve there is no use for --monotone."),
-        ("plan --steps 4 --length 8 --size even --stay 0.5", "Without --distribution there is no use for --stay."),
+        ("plan --steps 4 --length 8 --size even --monotone", "--monotone needs --curve."),
+        (f"plan --steps 4 --size even {CHAIN} --monotone", "--monotone needs --curve."),
+        ("plan --steps 4 --length 8 --size even --stay 0.5", "--stay needs --distribution."),
         (
             "plan --steps 4 --length 8 --size even --estimate-curve 9",
-            "Without --distribution there is no use for --est",
+            "--estimate-curve needs --distribution",
         ),
         (
             "steps --length 9 --tc 1 --target 1 --size tc",
-            "Without --distribution or --curve there is no use for --size",
+            "--size needs --distribution or --curve here",
         ),
         (
             f"expect {CHAIN} --steps 4 --size tc --estimate-curve 3",
@@ -215,7 +217,7 @@ def test_an_estimated_curve_comes_with_standard_errors_that_hold():
 
 def test_a_long_code_is_estimated_and_says_so():
     line = "expect --distribution linear --length 60 --dimension 30 --alphabet 2 --size tc,minimax-tc,optimal --steps 8"
-    assert complaint(line).endswith("With --estimate-curve it is estimated.")
+    assert complaint(line).endswith("Use --estimate-curve to estimate it.")
     text = run(f"{line} --estimate-curve 40").stdout
     assert "The curve is estimated from 40 draws" in text
     assert "± s.e. of curve" in text

@@ -224,7 +224,7 @@ def test_every_format_is_the_same_data(place, tmp_path):
     for name, column in (("a.txt", ()), ("a.fasta", ()), ("a.csv", ("s",)), ("a.jsonl.gz", ()), ("a.parquet", ("s",))):
         assert answer(*line, tmp_path / name, *(("--column", *column) if column else ())) == found
     assert answer(*line, "-", given=jsonl.read_text()) == found
-    assert complaint(*line, tmp_path / "a.csv").startswith("--column must be given, for '")
+    assert complaint(*line, tmp_path / "a.csv").startswith("--column must be given, since '")
 
 
 def test_rows_are_written_in_order_with_what_each_cost(place, tmp_path):
@@ -280,7 +280,7 @@ def test_a_schedule_that_was_advised_fits_any_prompt_and_length(place, tmp_path)
     Schedule(size.Explicit([2, 4]), order.Random()).save(listed)
     for command in (("evaluate", *rows_of(place)), ("generate", *model_of(place), "--data", place / "rows.jsonl")):
         assert re.match(
-            r"--schedule must be for the \d+ tokens to fill, and '.*' is for 6\.",
+            r"--schedule must be for the \d+ tokens to fill, but '.*' is for 6\.",
             complaint(*command, "--schedule", listed),
         )
 
@@ -289,9 +289,9 @@ BAD = [
     ('{"prompt": "a"}', "have an answer to each prompt, but line 7 of 'F' has none", "calibrate"),
     ('{"prompt": "a", "answer": "É"}', "fit the model, but line 7 of 'F' does not", "both"),
     ('{"text": ""}', "have something in each row, but the text in line 7 of 'F' is empty", "both"),
-    ('{"text": "a"', "hold a JSON object in each line, but line 7 of 'F' is none", "both"),
-    ('{"prompt": "' + "a" * 40 + '"}', "have rows of at most 40 tokens, which the model takes, but line 7 of 'F' has",
-     "generate"),
+    ('{"text": "a"', "hold a JSON object in each line, but line 7 of 'F' is not one", "both"),
+    ('{"prompt": "' + "a" * 40 + '"}',
+     "have rows of at most 40 tokens, the most that the model takes, but line 7 of 'F' has", "generate"),
 ]  # fmt: skip
 
 
@@ -326,14 +326,14 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --data R --text R --rule mdlm", "Give either --text or --data, not both."),
         ("evaluate --rule mdlm", "Either --text or --data must be given."),
         ("calibrate --output c.json", "Either --text or --data must be given."),
-        ("evaluate --column a --text R --rule mdlm", "--column must go with --data. Give both or neither."),
+        ("evaluate --column a --text R --rule mdlm", "--column must be used with --data."),
         ("evaluate --data R --texts 7 --schedule S", "--texts must be at most 6, not 7, since 'R' has no more rows."),
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
-        ("evaluate --data R --column text --schedule S", "--column must name a column, not 'text'"),
-        ("advise --data R --calibration C --steps 2", "Say where the model was measured: either"),
-        ("generate --data R --prompt a", "With --data there is no use for --prompt. Leave it out."),
-        ("generate --data R --count 2", "With --data there is no use for --count. Leave it out."),
-        ("generate --data R --watch", "With --data there is no use for --watch. Leave it out."),
+        ("evaluate --data R --column text --schedule S", "--column must name a column of line 1 of 'R', not 'text'"),
+        ("advise --data R --calibration C --steps 2", "Give either --calibration or --data, not both."),
+        ("generate --data R --prompt a", "--prompt cannot be used with --data. Leave it out."),
+        ("generate --data R --count 2", "--count cannot be used with --data. Leave it out."),
+        ("generate --data R --watch", "--watch cannot be used with --data. Leave it out."),
         ("generate --data R --length 41", "--length must be at most 40, not 41."),
         ("generate --data R --chat", "--model must have a chat template"),
         ("generate --data no.jsonl", "--data must name a file to read, not 'no.jsonl': no such file or directory."),
@@ -357,8 +357,8 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
     part.write_text(json.dumps(task) + "\n" + "".join(rows[:2]) + rows[2][:20])
     for more, what in ((("--seed", 1), "seed"), (("--temperature", 0.5), "temperature or top-p")):
         assert complaint(*line, *more, "--output", out) == (
-            f"--output must be free, but '{part}' holds rows that were finished with another {what}. "
-            "Give that command again to finish it, remove that file, or choose another --output."
+            f"--output must not be in use, but '{part}' holds rows that were finished with another {what}. "
+            "Run that command again to finish it, delete that file, or choose another --output."
         )
     part.write_text(json.dumps({**task, "version": "0.0.1"}) + "\n" + rows[0])
     assert "finished with another version" in complaint(*line, "--output", out)
@@ -410,17 +410,17 @@ def test_a_calibration_of_rows_needs_the_same_model_and_nothing_else(place, tmp_
         "advise", "--model", other, "--calibration", place / "c.json", "--steps", 4
     )
     assert complaint("calibrate", *rows_of(place), "--seed", 1, "--output", place / "c.json").endswith(
-        "or give the same --data and --seed to go on with it."
+        "or give the same --data and --seed to continue it."
     )
     # Standard input cannot be read twice: once for the rows that are known, once for more.
     (tmp_path / "c.json").write_bytes((place / "c.json").read_bytes())
     texts = Calibration.load(place / "c.json").texts
     line = ("calibrate", *model_of(place), "--data", "-", "--output", tmp_path / "c.json")
     assert complaint(*line, "--texts", texts + 1, given=(place / "rows.jsonl").read_text()) == (
-        f"--texts must be {texts}, not {texts + 1}, since standard input can be read once. "
-        "Put the rows into a file to go on with more of them."
+        f"--texts must be {texts}, not {texts + 1}, since standard input can be read only once. "
+        "Put the rows into a file to continue with more of them."
     )
-    assert "is made for texts that all have as many tokens to fill" in complaint(
+    assert "needs texts that all have the same number of tokens to fill" in complaint(
         "evaluate", *rows_of(place), "--calibration", place / "c.json", "--order", "random", "--size", "square-root",
         "--steps", 2,
     )  # fmt: skip
@@ -473,7 +473,7 @@ def test_a_model_is_trained_on_rows(place, tmp_path):
     rows.write_text('{"text": "aaaaaaaabbbbbbbbb"}\n')
     assert "another text" in complaint(*line, "--data", rows)
     assert complaint(*line, "--data", written(rows, [{"text": "ab"}, {"text": "aba"}])).endswith(
-        f"at least 8 tokens, and the longest, line 2 of '{rows}', has 3. Give a smaller --length."
+        f"at least 8 tokens, but the longest, line 2 of '{rows}', has 3. Give a smaller --length."
     )
     assert complaint("train", "--output", tmp_path / "other") == "Either --text or --data must be given."
 

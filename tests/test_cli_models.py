@@ -20,7 +20,7 @@ from rich.progress import Progress as Bars
 
 torch = pytest.importorskip("torch")
 
-from unmask import InputError, models, names, order, size  # noqa: E402
+from unmask import InputError, models, order, size  # noqa: E402
 from unmask.calibration import Calibration, measure  # noqa: E402
 from unmask.calibration import advice as advise  # noqa: E402
 from unmask.cli import main, output  # noqa: E402
@@ -29,6 +29,7 @@ from unmask.evaluate import Estimate, random_order, replays  # noqa: E402
 from unmask.models import transformer as nn  # noqa: E402
 from unmask.models import weights  # noqa: E402
 from unmask.models.text import Bytes, Tokenizer  # noqa: E402
+from unmask.names import rules  # noqa: E402
 from unmask.predict import ExactPredictor, Remembering  # noqa: E402
 from unmask.sample import Sampler  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
@@ -113,14 +114,14 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     (tmp_path / "words.safetensors").write_text("these are no weights")
     save_file({"x": torch.zeros(2)}, tmp_path / "foreign.safetensors")
     assert "does not exist" in complaint("generate --model", tmp_path / "none.safetensors")
-    assert "does not" in complaint("generate --model", tmp_path)
+    assert "has none" in complaint("generate --model", tmp_path)
     for name in ("half", "empty", "words"):
         assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
     assert "must name a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
 
 
 def test_without_the_shipped_weights_the_builtin_model_is_refused_in_a_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(names.resources, "files", lambda package: tmp_path)
+    monkeypatch.setattr(rules.resources, "files", lambda package: tmp_path)
     for name in ("builtin", "causal"):
         said = complaint("generate --model", name)
         assert said == f"The model '{name}' is not part of this installation. Give a model file instead."
@@ -217,28 +218,28 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--length 17"], "--length must be at most 16, not 17."),
         (["--top-p 1.5"], "--top-p must be greater than 0 and at most 1, not 1.5."),
         (["--temperature -1"], "--temperature must be at least 0, not -1."),
-        (["--temperature 0 --top-p 0.5"], "At temperature 0 there is no use for --top-p."),
+        (["--temperature 0 --top-p 0.5"], "--top-p has no effect at temperature 0."),
         (["--order comd"], "--order: no such order 'comd'. Did you mean 'comb'?"),
         (["--size threshold"], "--size: no such size 'threshold'."),
         (
             ["--size threshold:much"],
-            "--size must be possible, and 'threshold:much' is not: its threshold must be a number",
+            "--size must be valid, but 'threshold:much' is not: its threshold must be a number",
         ),
-        (["--size optimal"], "Size 'optimal' is made for a measured model."),
-        (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' decides the number of steps itself."),
+        (["--size optimal"], "Size 'optimal' needs a measured model."),
+        (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' chooses the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
             "--prompt must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
         ),
-        (["--prompt", "abc"], "--prompt must have something to fill, written as '_' or"),
+        (["--prompt", "abc"], "--prompt must have something to fill: write '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
-        (["--prompt", "a____", "--length 3"], "--length must be at least that of the prompt, 5, not 3."),
+        (["--prompt", "a____", "--length 3"], "--length must be at least 5, the length of the prompt, not 3."),
         (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),
-        (["--device cuda:99"], "--device must be there, and this machine has no 'cuda:99'."),
+        (["--device cuda:99"], "--device must be available, but this machine has no 'cuda:99'."),
         (["--schedule none.json"], "--schedule must name a file to read, not 'none.json'"),
-        (["--size optimal"], "Size 'optimal' is made for a measured model. Run `unmask advise --calibration FILE"),
+        (["--size optimal"], "Size 'optimal' needs a measured model. Run `unmask advise --calibration FILE"),
         (["--order comb-17"], "--order must be a comb of at most 16 segments, not 'comb-17'."),
-        (["--schedule none.json --steps 4"], "A schedule file says order, sizes and steps."),
+        (["--schedule none.json --steps 4"], "--schedule sets the order, the sizes and the steps."),
     ],
 )
 def test_a_bad_request_to_generate_is_refused_in_a_sentence(place, line, sentence):
@@ -351,9 +352,9 @@ def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     )
     assert best["predicted"] <= even["predicted"] + 1e-12
     plain = complaint("evaluate", *source(place), line)
-    assert plain.startswith("Size 'optimal' is made for a measured model. Give --calibration, as")
+    assert plain.startswith("Size 'optimal' needs a measured model. Give --calibration with a file of")
     unmeasured = "--order dilated --size optimal --steps 8"
-    assert "needs the order 'dilated' among those that were measured: random" in complaint(
+    assert "needs a calibration of the order 'dilated', and this one has random" in complaint(
         "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"
     )
 
@@ -539,7 +540,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
         assert "was made for another model" in complaint(
             *command.split(), "--model", tmp_path / "twin.safetensors", *more, "--calibration", place / "c.json"
         )
-    assert "written by this version of unmask, which this is not" in complaint(
+    assert "not written by this version of unmask" in complaint(
         "calibrate --model", mine, "--text", text, "--output", tmp_path / "notes.json"
     )
     assert "is a calibration. Run `unmask advise --calibration" in complaint(
@@ -547,7 +548,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     )
     assert (place / "c.json").read_bytes() == kept
     assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'
-    assert "can be measured once for all, not 'confidence'" in complaint(
+    assert "nor on the number of steps, not 'confidence'" in complaint(
         "calibrate --model", mine, "--text", text, "--orders confidence --output", tmp_path / "n.json"
     )
 
@@ -621,10 +622,10 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     listed = tmp_path / "listed.json"
     Schedule(size.Explicit([4, 12]), order.Random()).save(listed)
     assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", listed) == (
-        f"--schedule must be for the 8 tokens to fill, and '{listed}' is for 16. "
-        "Give the --model it was made for, or --length 16; what `unmask advise` saves fits any."
+        f"--schedule must be for the 8 tokens to fill, but '{listed}' is for 16. "
+        "Use the --model it was made for, or --length 16."
     )
-    assert f"must name a calibration, and '{saved}' is a schedule" in complaint(
+    assert f"must name a calibration, but '{saved}' is a schedule" in complaint(
         "advise --target 1 --calibration", saved
     )
 
@@ -635,7 +636,7 @@ def test_advice_on_a_calibration_needs_no_model(place, tmp_path):
     named, unnamed = answer("advise --model", place / "m.safetensors", *line), answer("advise", *line)
     assert (named.pop("model"), unnamed.pop("model")) == (str(place / "m.safetensors"), None)
     assert named == unnamed
-    assert "must be that of the calibration, 16, not 8" in complaint("advise", *line, "--length 8")
+    assert "must be 16, as in the calibration, not 8" in complaint("advise", *line, "--length 8")
     shown = run("advise", *line, "--save", tmp_path / "s.json").stdout
     assert f"Next: unmask generate --model MODEL --length 16 --schedule {tmp_path / 's.json'}" in shown
     # A way out that is offered works.
@@ -651,7 +652,7 @@ def test_advice_says_when_steps_together_beat_one_by_one(place):
     for best, said in ((1e6, True), (0.0, False)):  # what one by one would have to cost
         advice = replace(advise.advise(calibration, steps=4), best=best)
         words = " ".join(sentences(advice, calibration, None))
-        assert ("a target of 0 can be kept too" in words) == said
+        assert ("a target of 0 can be met too" in words) == said
     name, steps, cost = advice.least
     assert (
         cost == calibration.costs(name)[steps - 1] == min(calibration.costs(each).min() for each in calibration.losses)
@@ -666,11 +667,14 @@ def test_advice_can_measure_first(place):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("--target 0.1", "Say where the model was measured: --calibration, --text or --data."),
-        ("--calibration C", "Say what is wanted: either --target or --steps."),
+        (
+            "--target 0.1",
+            "This model has not been measured. Give a --calibration, or measure it now with --text or --data.",
+        ),
+        ("--calibration C", "Either --target or --steps must be given."),
         ("--calibration C --target -1", "--target must be at least 0, not -1."),
         ("--calibration C --steps 17", "--steps must be at most 16, not 17."),
-        ("--calibration C --target 1 --texts 4", "Without --text or --data there is no use for --texts."),
+        ("--calibration C --target 1 --texts 4", "--texts needs --text or --data."),
         ("--calibration C --target 1 --save no/s.json", "--save must be in a folder that exists"),
     ],
 )
@@ -804,16 +808,16 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     text.write_text("abcabc")
     (tmp_path / "taken").write_text("mine")
     line = ("train --text", text, "--output", folder)
-    assert complaint(*line) == "--text must have at least one sequence of 256 tokens, not 6."
-    assert "must be chars, bytes or a tokenizer file, and 'klingon'" in complaint(*line, "--alphabet klingon")
+    assert complaint(*line).startswith("--text must have at least 256 tokens, not 6. Give a longer text")
+    assert "must be chars, bytes or a tokenizer file, but 'klingon'" in complaint(*line, "--alphabet klingon")
     assert "must name a tokenizer file" in complaint(*line, "--alphabet", text)
-    assert "must be a multiple of 2 x 3 heads" in complaint(*line, "--heads 3")
+    assert "must be a multiple of 6, twice the number of heads" in complaint(*line, "--heads 3")
     assert "Did you mean 'comb'?" in complaint(*line, "--masks combs")
     assert "must be greater than 0" in complaint(*line, "--rate 0")
     assert "--muon must be greater than 0" in complaint(*line, "--muon 0")
     assert complaint(*line, "--masks comb --schedule comb:4") == "Give either --masks or --schedule, not both."
     assert complaint(*line, "--masks comb --causal") == (
-        "With --causal there is no use for --masks. Give a --schedule instead."
+        "--masks cannot be used with --causal. Use --schedule instead."
     )
     assert "--schedule must be an order and its numbers of steps, such as comb:16,32" in complaint(
         *line, "--schedule comb"
@@ -825,7 +829,7 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     folder.mkdir()
     (folder / "model.safetensors").write_text("mine")
     text.write_text("abc" * 20)
-    assert "must not hold a model of another origin" in complaint(*line, SMALL)
+    assert "must be empty or hold the same run" in complaint(*line, SMALL)
     assert (folder / "model.safetensors").read_text() == "mine"
 
 
@@ -895,7 +899,7 @@ def test_verified_texts_say_what_was_taken_back():
     again = answer("generate --verify --steps 16 --count 1 --seed 4")
     assert again["texts"][0] == found["texts"][1]
     said = complaint("generate --verify --watch")
-    assert said == "--verify does not go with --watch. Leave out one of them."
+    assert said == "--verify cannot be used with --watch. Leave out one of them."
     looking = {"order": "--order confidence --size even", "size": "--size threshold:0.9", "rule": "--rule fast-dllm"}
     for blamed, words in looking.items():
         assert complaint(f"generate --verify {words}").startswith(f"--{blamed} must not look at predictions")
@@ -911,3 +915,77 @@ def test_evaluate_forecasts_what_verification_takes(tmp_path):
     assert rows["whole-comb", 64]["verified"] == pytest.approx(64)
     assert 9 <= rows["whole-comb", 8]["verified"] < 40
     assert rows["confidence", 8]["verified"] is None
+
+
+def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
+    measured, saved = tmp_path / "d.json", tmp_path / "s.json"
+    answer("calibrate", *source(place), "--output", tmp_path / "c.json", "--orders random --dependence", measured)
+    line = ("advise --dependence", measured, "--model", place / "m.safetensors")
+    record = answer(*line, "--steps 4 --save", saved)
+    assert sorted(each for step in record["sets"] for each in step) == list(range(LENGTH))
+    assert record["sizes"] == [4] * 4 == [len(step) for step in record["sets"]]
+    nats = {row["order"]: row["nats"] for row in record["ignored"]}
+    assert nats["learned"] <= min(nats["whole-comb"], nats["spread"]) + 1e-9
+    assert Schedule.load(saved).to_json() == record["schedule"]
+    made = answer("generate --model", place / "m.safetensors", "--schedule", saved)
+    assert made["schedule"] == record["schedule"]
+    assert made["sizes"][0] == record["sizes"]
+    assert answer("evaluate", *source(place), "--schedule", saved)["rows"][0]["bits_per_token"] > 0
+    shown = run(*line, "--steps 4 --layout 4x4 --save", saved).stdout
+    assert f"--length 16 --schedule {saved}" in shown
+    assert "comb-grid" in shown
+    for words, sentence in (
+        ((*line,), "--steps must be given. An order is learned for one number of steps."),
+        ((*line, "--steps 17"), "--steps must be at most"),
+        ((*line, "--steps 4 --length 8"), "--length must be 16, as in --dependence, not 8."),
+        (
+            (*line, "--steps 4 --layout 2x3"),
+            "--layout must have a cell for each of the 16 positions, not 2x3, which has 6.",
+        ),
+        (
+            (*line, "--steps 4 --evaluations 9"),
+            "--evaluations must be used with --text or --data. The search needs texts.",
+        ),
+        ((*line, "--steps 4 --texts 9"), "--texts needs --text or --data. Give one of them, or leave out --texts."),
+        ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave it out."),
+        (("advise --steps 4 --dependence", place / "c.json"), "--dependence must name a file that was written by"),
+        (("advise --steps 4 --layout 4x4",), "--layout must be used with --dependence."),
+        (("advise --steps 4 --evaluations 9",), "--evaluations must be used with --dependence."),
+        (("advise --model builtin --steps 4 --dependence", measured), "was measured on another model"),
+    ):
+        assert sentence in complaint(*words)
+
+
+def test_with_texts_a_learned_order_is_refined_and_compared_on_those_held_out(place, tmp_path):
+    """The model is random: no order is better than another, and whichever is taken is what is saved."""
+    measured, saved, rows = tmp_path / "d.json", tmp_path / "s.json", tmp_path / "rows.jsonl"
+    answer("calibrate", *source(place), "--output", tmp_path / "c.json", "--orders random --dependence", measured)
+    line = ("advise --steps 4 --dependence", measured, *source(place))
+    record = answer(*line, "--texts 24 --evaluations 40 --layout 4x4 --save", saved)
+    names = {"learned", "whole-comb", "spread", "random", "comb-grid", "spread-grid"}
+    assert {row["order"] for row in record["compared"]} == names == {row["order"] for row in record["ignored"]}
+    assert [row["bits_per_token"] for row in record["compared"]] == sorted(
+        r["bits_per_token"] for r in record["compared"]
+    )
+    assert (record["searched"], record["held_out"]) == (12, 12)
+    assert record["evaluations"] <= 40
+    costs = {row["order"]: row["bits_per_token"] for row in record["compared"]}
+    best = min(cost for name, cost in costs.items() if name != "learned")
+    assert record["gain"] == pytest.approx(best - costs["learned"], abs=1e-9)
+    assert record["kept"] is None or costs[record["kept"]] == best
+    assert Schedule.load(saved).to_json() == record["schedule"]
+    assert "that the search has not seen" in record["advice"] or "found no better one" in record["advice"]
+    shown = run(*line, "--texts 24 --evaluations 40").stdout
+    assert "Cost on the 12 texts that were held out:" in shown
+    letters = (place / "text.txt").read_text()
+    rows.write_text("".join(json.dumps({"text": letters[n : n + 16 - (n == 3)]}) + "\n" for n in range(9)))
+    for words, sentence in (
+        (("--texts 7",), "--texts must be at least 8, not 7."),
+        (("--evaluations 0",), "--evaluations must be at least 1, not 0."),
+    ):
+        assert complaint(*line, *words) == sentence
+    said = complaint(*line[:2], "--model", place / "m.safetensors", "--data", rows)
+    assert said.startswith("--data must have rows of 16 tokens, all of them to be filled. A learned order")
+    (tmp_path / "short.txt").write_text(letters[:64])
+    said = complaint(*line[:2], "--model", place / "m.safetensors", "--text", tmp_path / "short.txt")
+    assert said.startswith("--text must have at least 8 sequences of 16 tokens, not 4.")

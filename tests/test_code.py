@@ -167,7 +167,7 @@ def test_exact_linear_curves_have_a_stated_reach():
     assert latent_code(22, 11, 4, rng=np.random.default_rng(0)).curve().length == 22
     for length, dimension, alphabet in [(23, 2, 2), (16, 8, 9)]:
         code = latent_code(length, dimension, alphabet, rng=np.random.default_rng(0))
-        with pytest.raises(ValueError, match=r"^The exact curve needs .* With .estimate_curve. it is estimated"):
+        with pytest.raises(ValueError, match=r"^The exact curve needs .* Use .estimate_curve. to estimate it"):
             code.curve()
 
 

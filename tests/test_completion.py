@@ -59,7 +59,7 @@ def test_a_cache_that_cannot_be_written_only_costs_time(tmp_path, monkeypatch):
 
 def test_commands_options_and_names_are_completed():
     assert words("ge") == ["generate"]
-    assert words("") == list(main.summaries)
+    assert words("") == list(main.lines)
     assert words("plan", "--st") == ["--steps", "--stay"]
     assert words("plan", "--size", "minimax-t") == ["minimax-tc"]
     assert words("expect", "--distribution", "") == list(DISTRIBUTIONS)
@@ -144,4 +144,4 @@ def test_the_script_works_in_its_shell(shell, tmp_path):
 def test_an_unknown_shell_is_refused():
     result = CliRunner().invoke(main, ["completion", "tcsh"])
     assert result.exit_code == 2
-    assert "There is no shell 'tcsh' here" in result.stderr
+    assert "Completion does not support the shell 'tcsh'" in result.stderr

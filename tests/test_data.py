@@ -181,16 +181,16 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
     [
         (
             '{"prompt": "a", "answer": "b"',
-            "hold a JSON object in each line, but line 2 of 'F' is none: expecting ',' d",
+            "hold a JSON object in each line, but line 2 of 'F' is not one: expecting ',' d",
         ),
-        ("abc", "hold a JSON object in each line, but line 2 of 'F' is none: expecting value at character 1."),
+        ("abc", "hold a JSON object in each line, but line 2 of 'F' is not one: expecting value at character 1."),
         ("17", "hold a JSON object in each line, but line 2 of 'F' is 17."),
         (f"[{GOOD}]", "but line 2 of 'F' begins an array. An array of objects is taken apart by: jq -c"),
         ("[", "but line 2 of 'F' begins an array."),
-        ('{"a":' * 100_000, "hold a JSON object in each line, but line 2 of 'F' is none."),
-        (f'{{"text": {"1" * 5000}}}', "hold a JSON object in each line, but line 2 of 'F' is none."),
+        ('{"a":' * 100_000, "hold a JSON object in each line, but line 2 of 'F' is not one."),
+        (f'{{"text": {"1" * 5000}}}', "hold a JSON object in each line, but line 2 of 'F' is not one."),
         ("{}", f"{EACH} has nothing."),
-        ('{"id": 1, "body": "a"}', f"{EACH} has only id, body. Name the key of the text by 'column'."),
+        ('{"id": 1, "body": "a"}', f"{EACH} has only id, body. Name the key of the text with 'column'."),
         ('{"answer": "b"}', f"{EACH} has answer alone."),
         ('{"prompt": "a"}', "have an answer to each prompt, but line 2 of 'F' has none."),
         ('{"prompt": "a", "answer": null}', "have an answer to each prompt, but line 2 of 'F' has none."),
@@ -230,11 +230,11 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "be in records, each after a line that begins with '>', but line 1 of 'F' comes",
         ),
         ("a.fa", ">a\nAC\n>b\n\n>c\nA", None, "have something in each row, but the text in line 3 of 'F' is empty."),
-        ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, for 'F' has no columns."),
-        ("a.txt", "AC\n", "x", "Argument 'column' must be left out, for 'F' has no columns."),
-        ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, for 'F' has the columns a, b."),
-        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must name a column, not 'c', and 'F' has a, b."),
-        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, and 'F' has 'a' twice."),
+        ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
+        ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
+        ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
+        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must name a column of 'F', not 'c'. It has a, b."),
+        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, as the first one has, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
         (
@@ -244,14 +244,19 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "be a table, but line 3 of 'F' begins no row of one: unexpected end of data.",
         ),
         ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' begins no row of one: field larger than"),
-        ("a.csv", "a,b\n", "a", "hold at least one row, and 'F' holds none."),
-        ("a.jsonl", '{"text": "a"}\n', "b", "'column' must name a column, not 'b', and line 1 of 'F' has text."),
+        ("a.csv", "a,b\n", "a", "hold at least one row, but 'F' holds none."),
+        ("a.jsonl", '{"text": "a"}\n', "b", "'column' must name a column of line 1 of 'F', not 'b'. It has text."),
         ("a.jsonl", '{"b": null}\n', "b", "hold text in each row, but the text in line 1 of 'F' is missing."),
-        ("a.txt", "", None, "hold at least one row, and 'F' holds none."),
-        ("a.txt", "\ufeff", None, "hold at least one row, and 'F' holds none."),
-        ("a.fasta", "\n\n", None, "hold at least one row, and 'F' holds none."),
-        ("a.parquet", "abc", "a", "be an intact Parquet file, which 'F' is not."),
-        ("a.parquet.gz", "abc", "a", "be a Parquet file, not 'F'. Parquet is packed in itself: unpack the file first."),
+        ("a.txt", "", None, "hold at least one row, but 'F' holds none."),
+        ("a.txt", "\ufeff", None, "hold at least one row, but 'F' holds none."),
+        ("a.fasta", "\n\n", None, "hold at least one row, but 'F' holds none."),
+        ("a.parquet", "abc", "a", "be an intact Parquet file, but 'F' is not."),
+        (
+            "a.parquet.gz",
+            "abc",
+            "a",
+            "be a Parquet file, not 'F'. Parquet files are compressed inside: unpack the file first.",
+        ),
     ],
 )
 def test_a_bad_file_is_one_sentence(tmp_path, name, text, asked, reason):
@@ -270,7 +275,7 @@ def test_a_bad_cell_of_parquet_is_named_by_its_row(tmp_path):
         list(data.rows(write(tmp_path, ".parquet", ["a", "b", "c", "d", None]), column="seq"))
     with pytest.raises(InputError, match=r"but the text in row 1 of '.*' is 3\."):
         list(data.rows(write(tmp_path, ".parquet", [3, 4]), column="seq"))
-    with pytest.raises(InputError, match=r"must be given, for '.*' has the columns other, seq"):
+    with pytest.raises(InputError, match=r"must be given, since '.*' has the columns other, seq"):
         data.rows(write(tmp_path, ".parquet", ["a"]))
 
 
@@ -286,7 +291,7 @@ def test_parquet_cut_short_or_absent_is_one_sentence(tmp_path):
 def test_broken_json_at_line_a_million(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(GOOD + "\n" * 999_999 + '{"prompt": \n')
-    with pytest.raises(InputError, match=r"but line 1000000 of '.*rows.jsonl' is none: expecting value"):
+    with pytest.raises(InputError, match=r"but line 1000000 of '.*rows.jsonl' is not one: expecting value"):
         list(data.rows(path))
 
 
@@ -313,7 +318,7 @@ def test_what_is_no_text_is_one_sentence(tmp_path):
     path = tmp_path / "rows.txt"
     for content, number in (("abc".encode("utf-16"), 1), (b"abc\n\xff\n", 2), (b"\x89PNG\r\n", 1)):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=rf"must be text in UTF-8, which line {number} of '.*' is not\.$"):
+        with pytest.raises(InputError, match=rf"must be text in UTF-8, but line {number} of '.*' is not\.$"):
             list(data.rows(path))
 
 
@@ -346,7 +351,7 @@ def test_a_record_without_an_end_is_refused(tmp_path, monkeypatch):
 def test_devices_and_folders_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"must name a file that ends, not the device '/dev/zero'\.$"):
         data.rows("/dev/zero")
-    with pytest.raises(InputError, match="must hold at least one row, and '/dev/null' holds none"):
+    with pytest.raises(InputError, match="must hold at least one row, but '/dev/null' holds none"):
         data.rows("/dev/null")
     with open("/dev/zero", "rb") as zero:
         code = "from unmask import data; data.rows('-')"
@@ -483,7 +488,7 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
     ("parts", "answer", "reason"),
     [
         (
-            {"text": "abC"},
+            {"text": "ab9"},
             None,
             f"{FITS} text must use the 27 characters of the alphabet 'abcdefghijklmnopqrstuvwxyz '",
         ),
@@ -613,7 +618,7 @@ def test_nothing_left_is_one_sentence():
         data.collect(model(), []).required()
     with pytest.raises(InputError, match="'rows' must be something to go through, not 3"):
         data.collect(model(), 3)
-    must = r"must have a row of at most 40 tokens, which the model takes, but line 1 of 'a.txt'"
+    must = r"must have a row of at most 40 tokens, the most that the model takes, but line 1 of 'a.txt'"
     with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
         data.collect(model(), many(1, long={0})).required()
     with pytest.raises(InputError, match=must + r" has 50, and the others have too many as well\.$"):

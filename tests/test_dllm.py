@@ -156,7 +156,7 @@ def test_outputs_that_are_no_token_of_the_tokenizer_are_never_drawn(module):
     [
         (
             {"rng": [1], "schedule": "comb/even:9", "max_new_tokens": 4},
-            "Argument 'schedule' must be possible, and 'comb/even:9' is not: its steps must be at most the length 4, "
+            "Argument 'schedule' must be valid, but 'comb/even:9' is not: its steps must be at most the length 4, "
             "not 9. Every step reveals at least one token.",
         ),
         (

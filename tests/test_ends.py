@@ -280,7 +280,7 @@ def test_texts_are_over_at_their_ends(model):
 
 def test_the_page_counts_and_shows_no_more_than_the_answer(model):
     pytest.importorskip("gradio")
-    from unmask.app import panels
+    from unmask.app import player
     from unmask.app.data import watch as runs
 
     sides = (runs.Side("left-to-right", "even", 12), runs.Side("random", "even", 4))
@@ -295,7 +295,7 @@ def test_the_page_counts_and_shows_no_more_than_the_answer(model):
             shown = "".join(piece for piece, over in zip(run.pieces, run.beyond, strict=True) if not over)
             assert shown.rstrip(".") == model.texts(trace)[0]
             met += PADDED in run.revealed
-        page = panels.watched(both)
+        page = player.watched(both)
         left = both[0]
         bits = left.nll[-1] / left.scored[-1] / math.log(2)
         assert f"{left.valid[-1] / left.steps:.2f} tokens per evaluation · {bits:.3f} bits per token" in page

@@ -216,16 +216,14 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     line = ("generate --model", place / "m.safetensors")
     chain = "expect --distribution markov --length 8 --alphabet 2 --stay 0.9 --size even --steps 2"
     assert complaint(*line, "--engine rai") == "--engine: no such engine 'rai'. Did you mean 'ray'?"
-    assert complaint(*line, "--workers 2") == "--workers must go with the --engine ray. Give both or neither."
-    assert complaint(chain, "--address auto") == "--address must go with the --engine ray. Give both or neither."
-    assert complaint(*line, "--engine ray --watch") == (
-        "With the --engine ray there is nothing to watch. Leave out --watch."
-    )
+    assert complaint(*line, "--workers 2") == "--workers must be used with --engine ray."
+    assert complaint(chain, "--address auto") == "--address must be used with --engine ray."
+    assert complaint(*line, "--engine ray --watch") == ("--watch cannot be used with --engine ray. Leave out --watch.")
     assert complaint(*line, "--output", tmp_path / "x.csv") == ("--output must end in .jsonl or .parquet, not 'x.csv'.")
     assert complaint(chain, "--output", tmp_path / "none" / "x.csv").startswith(
         "--output must be in a folder that exists"
     )
-    with pytest.raises(ValueError, match=r"whose every worker has a GPU of its own, not 'cuda:1'"):
+    with pytest.raises(ValueError, match=r"where every worker has its own GPU, not 'cuda:1'"):
         Workers("ray", None, None).on("cuda:1")
 
 

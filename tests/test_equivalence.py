@@ -280,3 +280,181 @@ def test_dilated_unmasking_is_dilated_order_with_its_own_rounds(seed, block):
             path.reveal(np.array([i for i in now if i in path.masked]), path.predict())
     how_many = size.Explicit(order.Dilated.rounds(block))
     same(path, Schedule(how_many, order.Blocks(order.Dilated(), block)), model)
+
+
+def spaced(positions, distance):
+    """DUS's filter: positions in the order of their score, each at least the distance from those accepted before."""
+    accepted = []
+    for position in positions:
+        if all(abs(position - other) >= distance for other in accepted):
+            accepted.append(position)
+    return np.array(accepted)
+
+
+@pytest.mark.parametrize("block", [8, 16])
+@pytest.mark.parametrize("stride", [4, 8])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_spacing_filter_behind_a_threshold_is_a_spaced_order(seed, stride, block):
+    """DUS's CB-Sampler: confidence at least 0.3, or the largest; then a distance of `max(2, ⌊M g / B⌋)`, `M` masked."""
+    model = toy(seed, scale=0.7)
+    path = Path(model)
+    for start in range(0, LENGTH, block):
+        while (inside := path.masked[(path.masked >= start) & (path.masked < start + block)]).size:
+            p = path.predict()
+            ranking = largest(p.max(axis=-1), inside, block)
+            chosen = [i for number, i in enumerate(ranking) if number == 0 or p[i].max() >= 0.3]
+            path.reveal(spaced(chosen, max(2, inside.size * stride // block)), p)
+    which = order.Blocks(order.Spaced(order.Confidence(), stride, fading=True), block)
+    same(path, Schedule(size.Threshold(0.3), which), model)
+
+
+@pytest.mark.parametrize("stride", [4, 8])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_spacing_filter_behind_an_entropy_bound_is_a_spaced_order(seed, stride):
+    """DUS's EB-Sampler: the bound, in bits there, chooses a prefix of rising entropy, and the filter thins it out."""
+    model = toy(seed, scale=0.7)
+    path = Path(model)
+    while path.masked.size:
+        p = path.predict()
+        h = entropies(p) / np.log(2)
+        ranking = largest(-h, path.masked, LENGTH)
+        fits = np.cumsum(h[ranking]) - np.maximum.accumulate(h[ranking]) <= 3.0
+        chosen = ranking[: max(1, int(fits.sum()))]
+        path.reveal(spaced(chosen, max(2, path.masked.size * stride // LENGTH)), p)
+    which = order.Spaced(order.Entropy(), stride, fading=True)
+    same(path, Schedule(size.EntropyBound(3.0 * np.log(2)), which), model)
+
+
+def halton_mask(side, points):
+    """Besnier et al.: points of the Halton sequences of bases 2 and 3, in single precision, without repetitions."""
+
+    def sequence(base):
+        numerator, denominator, found = 0, 1, []
+        for _ in range(points):
+            rest = denominator - numerator
+            if rest == 1:
+                numerator, denominator = 1, denominator * base
+            else:
+                step = denominator // base
+                while rest <= step:
+                    step //= base
+                numerator = (base + 1) * step - rest
+            found.append(numerator / denominator)
+        return np.array(found, dtype=np.float32)
+
+    cells = np.floor(np.stack([sequence(2), sequence(3)], axis=1) * side).astype(np.int64)
+    return list(dict.fromkeys(map(tuple, cells.tolist())))
+
+
+@pytest.mark.parametrize("side", [4, 8, 16, 32])
+def test_the_halton_scheduler_is_halton_order(side):
+    """All cells of a square grid, with the 10,000 points of the published code; and rolled by any number of them."""
+    cells = [row * side + column for row, column in halton_mask(side, 10_000)]
+    positions = np.arange(side * side)
+    arranged = order.Halton(side, side).arrange(positions, length=side * side, steps=8, rng=0)
+    assert arranged.tolist() == cells
+    rolled = order.Halton(side, side, rolled=True).arrange(positions, length=side * side, steps=8, rng=1)
+    turn = cells.index(int(rolled[0]))
+    assert rolled.tolist() == cells[turn:] + cells[:turn]
+
+
+@pytest.mark.parametrize("steps", [3, 4, 8])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_halton_scheduler_reveals_arccosine_shares_of_its_walk(seed, steps):
+    """After step `k` of `K` the first `max(k, ⌊L (1 − arccos(k/K) / (π/2))⌋)` cells of a 4 × 4 grid are revealed."""
+    model = toy(seed)
+    path, cells, done = Path(model), [4 * row + column for row, column in halton_mask(4, 10_000)], [0]
+    for k in range(1, steps + 1):
+        done.append(max(k, int((1 - np.arccos(k / steps) / (np.pi / 2)) * LENGTH)))
+        path.reveal(np.array(cells[done[-2] : done[-1]]), path.predict())
+    same(path, Schedule(size.Explicit(np.diff(done)), order.Halton(4, 4)), model)
+
+
+@pytest.mark.parametrize("prompt", [(), (1, 0, 3, 2)], ids=["no prompt", "prompt"])
+@pytest.mark.parametrize(("decay", "most"), [(0.25, 10.0), (0.0, 10.0), (0.05, 0.8)])
+@pytest.mark.parametrize("block", [4, 16])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pc_sampler_is_calibrated_order_with_even_sizes(seed, block, decay, most, prompt):
+    """The score `exp(−λ i) · min(α, −p log(f + 1e-9))`, with `i` from the beginning of the block, in blocks."""
+    model = toy(seed)
+    path = Path(model, prompt)
+    text = np.random.default_rng(seed).choice(VOCAB, size=50, p=[0.6, 0.2, 0.1, 0.1, 0.0])
+    frequency = np.full(VOCAB, 1 / text.size)
+    for token, count in zip(*np.unique(text, return_counts=True), strict=True):
+        frequency[token] = count / text.size
+    for start in range(len(prompt), LENGTH, block):
+        inside = np.arange(start, min(start + block, LENGTH))
+        for count in even_split(inside.size, 4):
+            p = path.predict()
+            told = np.minimum(most, -p.max(axis=-1) * np.log(frequency[p.argmax(axis=-1)] + 1e-9))
+            score = np.full(LENGTH, -np.inf)
+            score[inside] = np.exp(-decay * np.arange(inside.size)) * told[inside]
+            path.reveal(largest(score, np.intersect1d(path.masked, inside), count), p)
+    which = order.Calibrated(order.Calibrated.counted(text.tolist(), VOCAB), decay, most)
+    same(path, Schedule(size.Even(4), order.Blocks(which, block)), model, prompt)
+
+
+@pytest.mark.parametrize("history", [1, 2, 3])
+@pytest.mark.parametrize(("threshold", "divergence"), [(0.9, 0.01), (0.4, 0.05), (0.3, 0.3)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_klass_is_confidence_with_a_stable_size(seed, threshold, divergence, history):
+    """All sure and still positions, else the most confident: as many steps as tokens, and one block.
+
+    KLASS asks the model about the whole sequence at every step, and so has seen the positions of its second block
+    before it comes to them; ours begins each block anew, as no more than the block is predicted.
+    """
+    model = toy(seed, scale=0.12)
+    path = Path(model)
+    moved, before = np.zeros((LENGTH, history)), np.zeros((LENGTH, VOCAB))
+    for step in range(LENGTH):
+        if not path.masked.size:
+            break
+        p = path.predict()
+        divergences = (p * (np.log(p + 1e-12) - np.log(before + 1e-12))).sum(axis=-1)
+        moved, before = np.concatenate([moved[:, 1:], divergences[:, None]], axis=1), p
+        still = (moved < divergence).all(axis=1) & (step >= history - 1)
+        ready = path.masked[(still & (p.max(axis=-1) > threshold))[path.masked]]
+        path.reveal(ready if ready.size else largest(p.max(axis=-1), path.masked, 1), p)
+    same(path, Schedule(size.Stable(threshold, divergence, history), order.Confidence()), model)
+    assert threshold > 0.3 or len(path.sets) < LENGTH  # where little is asked for, steps are saved
+
+
+@pytest.mark.parametrize("weight", [0.01, 0.4])
+@pytest.mark.parametrize("steps", [2, 4, 8, 16])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_early_rejection_of_ends_is_the_order_that_puts_them_later(seed, steps, weight):
+    """EOSER: the confidence of an end counts with `γ + (1 − γ) i / (K − 1)` at step `i` of `K`."""
+    model = toy(seed)
+    path = Path(model)
+    for i, count in enumerate(even_split(LENGTH, steps)):
+        p = path.predict()
+        ends = p.argmax(axis=-1) == 2
+        path.reveal(
+            largest(p.max(axis=-1) * np.where(ends, weight + (1 - weight) * i / (steps - 1), 1), path.masked, count), p
+        )
+    same(path, Schedule(size.Even(steps), order.EndLater([2], weight)), model)
+
+
+@pytest.mark.parametrize("prompt", [(), (1, 0, 3)], ids=["no prompt", "prompt"])
+@pytest.mark.parametrize(("least", "delimiters"), [(0.3, [1]), (0.5, [1, 2]), (0.9, [0])])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_adaptive_block_lengths_are_a_delimited_order(seed, least, delimiters, prompt):
+    """AdaBlock: a block ends at the surest delimiter in a quarter of the answer, or else has three positions."""
+    model = toy(seed, scale=0.5)
+    path, answer = Path(model, prompt), LENGTH - len(prompt)
+    done, lengths = 0, []
+    while done < answer:
+        begin, p = len(prompt) + done, path.predict()
+        window = range(begin, begin + min(int(0.25 * answer), answer - done))
+        found = [i for i in window if p[i].argmax() in delimiters]
+        best = max(found, key=lambda i: p[i].max(), default=None)
+        sure = best is not None and p[best].max() >= least
+        lengths.append(best - begin + 1 if sure else min(3, answer - done))
+        done += lengths[-1]
+        while (inside := path.masked[path.masked < len(prompt) + done]).size:
+            p = path.predict()
+            chosen = inside[p[inside].max(axis=-1) >= 0.6]
+            path.reveal(chosen if chosen.size else largest(p.max(axis=-1), inside, 1), p)
+    which = order.Delimited(order.Confidence(), 3, delimiters, least)
+    same(path, Schedule(size.Threshold(0.6), which), model, prompt)
+    assert least > 0.3 or any(length != 3 for length in lengths[:-1])

@@ -85,6 +85,23 @@ def test_the_stored_tree_is_what_the_script_draws(tmp_path):
     assert (tmp_path / "choosing.svg").read_text() == stored.read_text()
 
 
+def test_the_moving_picture_shows_the_texts_that_were_written(script):
+    writing = script("writing")
+    texts = writing.stored()
+    for tokens in texts.values():
+        counts = np.bincount([token.step for token in tokens], minlength=writing.STEPS)
+        assert set(counts) == {writing.LENGTH // writing.STEPS}
+        lines = writing.wrapped(tokens)
+        assert [token for line in lines for token in line] == tokens
+        assert max(len("".join(token.character for token in line).rstrip()) for line in lines) <= writing.COLUMNS
+    for name, tall in (("writing", False), ("writing-tall", True)):
+        drawn = (FOLDER.parent / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert drawn == writing.picture(texts, tall=tall)
+        assert len(drawn) < 150_000
+        assert "prefers-reduced-motion" in drawn
+        assert "prefers-color-scheme" in drawn
+
+
 def test_the_curve_of_blocks_is_that_of_the_linear_code(script):
     generator = np.zeros((9, 12), dtype=int)
     for block in range(3):
@@ -148,3 +165,30 @@ def test_the_search_finds_the_best_of_all_periodic_schedules(script, period):
         least = min(ways, key=lambda groups: search.predicted(table, groups))
         assert search.best(table, cost, steps) == least
         assert cost[steps, -1] == pytest.approx(search.predicted(table, least), abs=1e-12)
+
+
+def test_learned_orders_are_the_best_of_two_laws_with_every_seed(script):
+    """From the committed numbers, over 5 and 3 seeds; and the Ising grid again, with a seed that is not among them."""
+    with (FOLDER / "results" / "dependence.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    cost = {(row["law"], int(row["steps"]), row["order"]): float(row["excess"]) for row in rows}
+    known = ("random", "comb", "spread", "comb-grid", "spread-grid")
+    # Eight samples of boards are too few for every set: there the order is that of pairs, refined by exchanges.
+    chosen = {"ising": "learned", "shidoku": "pairs, refined"}
+    learned = [row for row in rows if row["order"] == chosen[row["law"]]]
+    assert len(learned) == 7
+    for row in learned:
+        law, steps = row["law"], int(row["steps"])
+        best, least = cost[law, steps, "best"], min(cost[law, steps, name] for name in ("random", "comb", "spread"))
+        assert int(row["seeds"]) >= 3
+        assert float(row["excess"]) <= 1.05 * best + 1e-9
+        assert not row["worst"] or float(row["worst"]) <= 1.05
+        assert float(row["excess"]) < 0.95 * least
+        for label in ("pairs", "learned"):
+            assert cost[law, steps, label] <= min(cost[law, steps, name] for name in known) + 1e-9
+    module = script("dependence")
+    _, table = module.law("ising")
+    found = module.every_set("ising", 17)
+    for steps in (3, 4, 6):
+        sizes = [12 // steps] * steps
+        assert table.excess(found.best(sizes)) <= 1.05 * table.excess(table.best(sizes))

@@ -45,8 +45,8 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         (" \n\n", "is empty"),
         ("[]", "must have at least one number, but '{file}' has none."),
         ("loss\n", "must have at least one number"),
-        ("[1, 0.5", "must be valid JSON, but '{file}' breaks off in line 1: "),
-        ('{"curve": [1]}', "must have the key \"loss\", which '{file}' has not."),
+        ("[1, 0.5", "must be valid JSON, but '{file}' has an error in line 1: "),
+        ('{"curve": [1]}', "must have the key \"loss\", but '{file}' has none."),
         ('{"loss": 3}', "must be a list of numbers"),
         ("[1, true]", "must hold finite numbers, but '{file}' has true at place 2."),
         ('[1, "0.5"]', 'has "0.5" at place 2.'),
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is a directory"):
         read_gauge(tmp_path)
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
-    with pytest.raises(ValueError, match=r"must be text in UTF-8, which '.*picture' is not"):
+    with pytest.raises(ValueError, match=r"must be text in UTF-8, but '.*picture' is not"):
         read_curve(tmp_path / "picture")
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path, monkeypatch):
     """By what the file system says of it, without a byte read; and a pipe after as many bytes."""
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(ValueError, match=r"must be a file of at most 64 MiB, and '.*large' has more"):
+    with pytest.raises(ValueError, match=r"must be a file of at most 64 MiB, but '.*large' has more"):
         read_curve(tmp_path / "large")
     reader, writer = os.pipe()
     os.write(writer, b"1\n" * 30_000)

@@ -218,7 +218,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {"schedule": "comb/even:9"},
             {},
-            "Argument 'schedule' must be possible, and 'comb/even:9' is not: its steps must be at most the length 6, "
+            "Argument 'schedule' must be valid, but 'comb/even:9' is not: its steps must be at most the length 6, "
             "not 9. Every step reveals at least one token.",
         ),
     ],

@@ -411,7 +411,7 @@ def foreign(tmp_path, monkeypatch):
 def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     folder, network = foreign(kind, pad_token="<end>")
     refused = complaint("generate --model", f"hf:{folder}", "--count 1")
-    assert "brings Python code of its own" in refused
+    assert "comes with its own Python code" in refused
     assert "--trust-remote-code" in refused
     assert not (tmp_path / "ran").exists()
     model = models.load(f"hf:{folder}", trust_remote_code=True)
@@ -483,7 +483,7 @@ def test_code_of_a_model_that_fails_under_a_later_major_version_says_which_it_is
         models.load(f"hf:{folder}", trust_remote_code=True)
     sentence, here = str(caught.value), transformers.__version__
     if int((written or "4").split(".")[0]) < int(here.split(".")[0]):
-        said = f"brings code that was written for transformers {written or 4} and fails under {here}: "
+        said = f"comes with code that was written for transformers {written or 4} and fails under {here}: "
         assert sentence.startswith(f"The model '{folder}' {said}")
         assert sentence.endswith("Run: pip install 'transformers<5'")
     else:
@@ -607,7 +607,7 @@ def test_an_index_is_read_before_what_it_names(indexed, tmp_path, monkeypatch):
         raise AssertionError("it was read")
 
     monkeypatch.setattr(transformers.AutoModelForMaskedLM, "from_pretrained", never)
-    with pytest.raises(ValueError, match=r"has no weights in safetensors\. Pickle files can run anything"):
+    with pytest.raises(ValueError, match=r"has no weights in safetensors\. Pickled weights can run any code"):
         models.load(f"hf:{indexed('weights.bin')}")
     for outside in (
         "../other.safetensors",
@@ -621,7 +621,7 @@ def test_an_index_is_read_before_what_it_names(indexed, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="must have all its weights in its folder"):
         models.load(f"hf:{indexed(3)}")
     (indexed("x") / "model.safetensors.index.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"must have an index of its weights, which '.*index\.json' is not"):
+    with pytest.raises(ValueError, match=r"must have an index of its weights, but '.*index\.json' is not"):
         models.load(f"hf:{tmp_path / 'model'}")
 
 
@@ -763,5 +763,5 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_pa
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_said_not_to(name):
-    with pytest.raises(ValueError, match=re.escape(f"must name a folder that exists, which '{name}' does not.")):
+    with pytest.raises(ValueError, match=re.escape(f"must name a folder that exists, but '{name}' does not.")):
         hf.load(name)

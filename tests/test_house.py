@@ -114,9 +114,11 @@ def test_a_device_is_a_place_to_write_to():
 
 
 def test_only_orders_that_can_be_measured_are_proposed():
-    with pytest.raises(InputError, match="Choose from comb-16, dilated, left-to-right, random, spread"):
+    with pytest.raises(InputError, match="Choose from comb-16, dilated, halton, left-to-right, random, spread"):
         measurable("xyz")
-    with pytest.raises(InputError, match="be one that can be measured once for all, not 'confidence'"):
+    with pytest.raises(
+        InputError, match="be an order that depends neither on predictions nor on the number of steps, not 'confidence'"
+    ):
         measurable("confidence")
 
 

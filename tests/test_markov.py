@@ -174,7 +174,7 @@ def test_a_chain_of_two_tokens_has_the_curve_of_its_table():
         ),
         (
             lambda: Markov(np.eye(3), 3),
-            "Argument 'transition' must have one stationary law, not 3 separate ones. "
+            "Argument 'transition' must have one stationary distribution, not 3 separate ones. "
             "Connect the tokens, or mix the parts explicitly.",
         ),
         (lambda: Markov([[1.0]], 0), "Argument 'length' must be at least 1, not 0."),

@@ -324,9 +324,9 @@ def test_the_gains_over_the_paper_are_those_of_the_page_on_theory():
     page = (Path(__file__).parent.parent / "docs" / "theory.md").read_text(encoding="utf-8")
     rows = {
         name: [float(value) for value in values.split(" | ")]
-        for name, values in re.findall(r"^\| (L = 2000, K|minimax[^|]*) \| ([\d. |]+) \|$", page, re.MULTILINE)
+        for name, values in re.findall(r"^\| (\$L = 2000\$, \$K\$|minimax[^|]*) \| ([\d. |]+) \|$", page, re.MULTILINE)
     }
-    steps = [int(value) for value in rows.pop("L = 2000, K")]
+    steps = [int(value) for value in rows.pop("$L = 2000$, $K$")]
     assert len(steps) >= 10
     assert len(rows) == 4
     np.testing.assert_allclose(list(rows.values()), np.transpose([ratios(2000, k) for k in steps]), atol=0.00501)

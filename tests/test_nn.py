@@ -164,7 +164,7 @@ def test_what_a_file_says_of_its_model_is_checked_before_it_is_believed(tmp_path
 
 
 def test_a_length_for_which_there_is_no_memory_is_refused(tmp_path):
-    with pytest.raises(InputError, match="Argument 'path' must fit into memory, but takes at least"):
+    with pytest.raises(InputError, match="Argument 'path' must fit into memory, but it needs at least"):
         weights.load(changed(tmp_path, config=json.dumps(SHAPE | {"length": 10**15})))
 
 
@@ -210,8 +210,8 @@ def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
 @pytest.mark.parametrize(
     ("about", "said"),
     [
-        ({}, "must be saved with its alphabet, which this one is not"),
-        ({"alphabet": 3}, "must be saved with its alphabet, which this one is not"),
+        ({}, "must be saved with its alphabet, but this one is not"),
+        ({"alphabet": 3}, "must be saved with its alphabet, but this one is not"),
         ({"alphabet": "aab"}, "but that of this one must be a string of different characters, at least one"),
         ({"alphabet": ""}, "but that of this one must be a string of different characters, at least one"),
         ({"alphabet": "abc"}, "must have as many tokens as its alphabet, 3, not 5"),
@@ -238,7 +238,7 @@ def test_loading_a_model_does_not_read_its_weights_for_a_name(tmp_path, monkeypa
 
 
 def test_bad_shapes_are_refused():
-    with pytest.raises(ValueError, match="Argument 'width' must be a multiple of 2 x 3 heads, not 16"):
+    with pytest.raises(ValueError, match="Argument 'width' must be a multiple of 6, twice the number of heads, not 16"):
         nn.Config(vocab=5, length=10, width=16, heads=3)
     with pytest.raises(ValueError, match="must have at most 10 positions, not 11"):
         model()(torch.zeros(1, 11, dtype=torch.int64))

@@ -145,18 +145,21 @@ def test_one_pass_needs_one_pass():
     assert [each.mean_passes for each in found] == [1, 1]
 
 
-def test_what_looks_at_predictions_and_what_is_altered_goes_through_the_sampler():
+def test_what_looks_at_predictions_goes_through_the_sampler_and_what_is_altered_does_not():
     tokens = torch.randint(VOCAB, (5, LENGTH), generator=torch.Generator().manual_seed(0))
     looking = Schedule(size.Even(4), order.Confidence())
     found = replay(PREDICTOR, looking, tokens, rng=0)
     assert found.passes.tolist() == found.evaluations.tolist() == [4] * 5
     blind = Schedule(size.Even(4), order.Random())
-    altered = Tempered(PREDICTOR, 1.0)
-    assert not at_once(altered, blind)
+    altered = Counted(Tempered(PREDICTOR, 2.0))
+    assert not at_once(altered, looking)
     assert altered.remembers
-    stepwise = replay(Counted(PREDICTOR), blind, tokens, rng=0)
-    assert stepwise.passes.tolist() == [4] * 5
-    torch.testing.assert_close(replay(PREDICTOR, blind, tokens, rng=0).nll, stepwise.nll, atol=1e-5, rtol=0)
+    found = replay(altered, blind, tokens, rng=list(range(5)))
+    assert found.passes.tolist() == [1] * 5
+    assert (altered.calls, altered.sequences, altered.rows) == (1, 5, 5 * LENGTH)
+    stepwise, spent = by_sampler(Tempered(PREDICTOR, 2.0), blind, Sequences.of(tokens), range(5))
+    assert found.evaluations.tolist() == spent == [4] * 5
+    torch.testing.assert_close(found.nll, stepwise, atol=1e-5, rtol=0)
 
 
 def test_predictions_that_are_no_numbers_are_refused():
@@ -359,11 +362,11 @@ def test_calibrate_measures_planned_schedules_and_takes_twice_as_many_texts_agai
     made = answer("generate --model", place / "m.safetensors", "--schedule", tmp_path / "s.json")
     assert made["schedule"] == record["schedule"]
     assert complaint(*words, "--orders random") == (
-        "--orders must be left out, since this model remembers steps, and an order has no losses of its own. Name "
-        "planned schedules with --rules, such as whole-comb/even:16."
+        "--orders must be left out, since this model is causal in the schedule, and an order alone has no losses "
+        "there. Name planned schedules with --rules, such as whole-comb/even:16."
     )
     optimal = complaint(*line(place, "evaluate"), "--order comb --size optimal --steps 4 --calibration", file)
-    assert "needs the order 'comb' among those that were measured: none" in optimal
+    assert "needs a calibration of the order 'comb', and this one has none" in optimal
 
 
 def test_a_calibration_that_was_stopped_goes_on_where_it_was(place, tmp_path, monkeypatch):
@@ -395,7 +398,7 @@ def test_the_front_door_measures_planned_schedules_of_its_own_accord(place):
     assert list(unmask.calibrate(model, (place / "text.txt").read_text(), rules=["spread/even:3"]).rules) == [
         "spread/even:3"
     ]
-    with pytest.raises(InputError, match="'orders' must be left out, since this model remembers steps"):
+    with pytest.raises(InputError, match="'orders' must be left out, since this model is causal in the schedule"):
         unmask.calibrate(model, (place / "text.txt").read_text(), orders=["random"])
 
 

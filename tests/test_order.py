@@ -16,6 +16,10 @@ BLIND = [
     order.LeftToRight(),
     order.Dilated(),
     order.Periodic([1, 0, 2]),
+    order.Nearby(),
+    order.Nearby(3),
+    order.Halton(),
+    order.Halton(rolled=True),
 ]
 
 
@@ -28,8 +32,10 @@ def test_every_public_order_is_known_here():
     final = {
         c for c in vars(order).values() if isinstance(c, type) and issubclass(c, order.Order) and c is not order.Order
     }
-    listed = {type(which) for which in BLIND} | {order.SpreadGrid, order.Blocks}
-    assert final == listed | {order.Confidence, order.Margin, order.Entropy, order.BlindOrder, order.ReactiveOrder}
+    listed = {type(which) for which in BLIND} | {order.SpreadGrid, order.CombGrid, order.Sets}
+    around = {order.Blocks, order.Spaced, order.Delimited}
+    reactive = {order.Confidence, order.Margin, order.Entropy, order.Calibrated, order.EndLater}
+    assert final == listed | around | reactive | {order.BlindOrder, order.ReactiveOrder}
 
 
 @pytest.mark.parametrize("which", BLIND, ids=label)
@@ -49,8 +55,10 @@ def test_a_grid_is_permuted_whatever_its_sides():
             length = height * width
             positions = np.flatnonzero(rng.random(length) < 0.6)
             for subset in (np.arange(length), positions):
-                result = arranged(order.SpreadGrid(height, width), length, positions=subset)
-                np.testing.assert_array_equal(np.sort(result), subset)
+                grids = order.SpreadGrid(height, width), order.CombGrid(height, width), order.Halton(height, width)
+                for which in grids:
+                    result = arranged(which, length, 1 + length // 3, positions=subset)
+                    np.testing.assert_array_equal(np.sort(result), subset)
 
 
 @pytest.mark.parametrize("length", [1, 2, 4, 8, 16, 64])
@@ -180,6 +188,10 @@ def test_prefixes_of_the_grid_order_fill_a_square_by_quarters(side):
 def test_a_grid_of_the_wrong_size_is_refused():
     with pytest.raises(ValueError, match=r"Argument 'length' must be 2 x 3 = 6, not 5"):
         arranged(order.SpreadGrid(2, 3), 5)
+    with pytest.raises(ValueError, match=r"Argument 'length' must be 2 x 3 = 6, not 5"):
+        arranged(order.Halton(2, 3), 5)
+    with pytest.raises(ValueError, match=r"A grid has a height and a width\. Give both, or neither"):
+        order.Halton(2)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 16, 31, 32, 33, 64])

@@ -256,14 +256,14 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("a b:c", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:a b:c'."),
         ("none.py:f", "must name a file to read, not 'none.py': no such file or directory."),
         ("./:f", "must name a file to read, not '.': is a directory."),
-        ("mine.py:goood", "and 'mine.py' has no 'goood'. It has "),
-        ("mine.py:thing", "must name a function, which 'thing' of 'mine.py' is not."),
-        ("mine.py:wants", "takes no arguments, or device alone, and 'wants' wants size."),
+        ("mine.py:goood", "but 'mine.py' has no 'goood'. It has "),
+        ("mine.py:thing", "must name a function, but 'thing' of 'mine.py' is not one."),
+        ("mine.py:wants", "takes no arguments, or only device, but 'wants' needs size."),
         ("mine.py:raises", "of mine.py: KeyError: 'weights\\nare gone'."),
         ("mine.py:leaves", "of mine.py: SystemExit: 3."),
         (
             "mine.py:nothing",
-            "must name a function that returns an unmask.models.Model or unmask.models.Bare, and 'noth",
+            "must name a function that returns an unmask.models.Model or unmask.models.Bare, but 'noth",
         ),
         ("mine.py:wrong_mask", "its mask must be a token id that the module takes, not 6, and the module fails at li"),
         ("mine.py:negative_mask", "its mask must be at least 0, not -1."),
@@ -355,7 +355,7 @@ def test_help_says_that_code_runs(folder):
     for command in ("generate", "evaluate", "calibrate", "advise", "explore"):
         said = " ".join(run(command, "--help").stdout.split())
         assert "py:FILE.py:FUNCTION" in said
-        assert "the code of that file then runs" in said
+        assert "this runs the code in that file" in said
 
 
 def test_the_page_is_made_for_such_a_model(folder):
@@ -399,7 +399,7 @@ with Ray(workers=1) as engine:
     same, sentence = done.stdout.splitlines()
     assert same == "True"
     assert sentence == (
-        "Argument 'engine' must be local for a model that cannot be sent to workers, and this one cannot: "
+        "Argument 'engine' must be local for a model that cannot be sent to workers, but this one cannot: "
         "cannot pickle '_thread.lock' object."
     )
 

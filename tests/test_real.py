@@ -118,7 +118,7 @@ def check_loading(folder, network, family):
     if not FOUR:
         with pytest.raises(InputError) as caught:
             models.load(f"hf:{folder}", trust_remote_code=True)
-        said = f"brings code that was written for transformers 4.46.3 and fails under {transformers.__version__}: "
+        said = f"comes with code that was written for transformers 4.46.3 and fails under {transformers.__version__}: "
         assert said in str(caught.value)
         assert str(caught.value).endswith("Run: pip install 'transformers<5'")
         return

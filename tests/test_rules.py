@@ -29,7 +29,7 @@ from unmask.evaluate import replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.words.rules import check_rule, rules_named  # noqa: E402
-from unmask.words.schedules import described, reactive_named  # noqa: E402
+from unmask.words.schedules import described, order_named, reactive_named  # noqa: E402
 from unmask.words.sentences import advice as sentences  # noqa: E402
 from unmask.words.sentences import candidates  # noqa: E402
 
@@ -219,7 +219,7 @@ def test_a_target_that_nothing_keeps_is_said_so():
     """Texts that differ, and few places: so many steps as one by one has are not among the measured ones."""
     masked = torch.arange(LENGTH) >= torch.arange(TEXTS)[:, None] % 5
     losses = {"random": measure(PREDICTOR, order.Random(), GIVEN, masked=masked, rng=0, points=3)}
-    with pytest.raises(InputError, match=r"'target' must be larger, not 0\. No measured schedule keeps it"):
+    with pytest.raises(InputError, match=r"'target' must be larger, not 0\. No measured schedule meets it"):
         advise(Calibration(LENGTH, "", TEXTS, losses), target=0.0)
 
 
@@ -356,3 +356,35 @@ def test_the_table_has_bits_per_token_of_texts_that_differ(calibration):
     mean = float(masked.sum(dim=1).double().mean())
     assert candidates(advice, found.tokens)[0]["bits_per_token"] == pytest.approx(advice.plan.nll / mean / np.log(2))
     assert f"{advice.cost / mean / np.log(2):.3f} bits per token" in " ".join(sentences(advice, found, None))
+
+
+@pytest.mark.parametrize(
+    ("word", "schedule"),
+    [
+        ("spaced-4/confidence/threshold:0.9", Schedule(size.Threshold(0.9), order.Spaced(order.Confidence(), 4))),
+        ("spaced-3/comb-2/even:4", Schedule(size.Even(4), order.Spaced(order.Comb(2), 3))),
+        (
+            "blocks-4/spaced-2/margin/even:2",
+            Schedule(size.Even(2), order.Blocks(order.Spaced(order.Margin(), 2), 4)),
+        ),
+        ("halton/even:4", Schedule(size.Even(4), order.Halton())),
+        ("klass", Schedule(size.Stable(0.9), order.Confidence())),
+    ],
+)
+def test_words_for_what_is_spaced_settled_or_on_a_halton_walk(word, schedule):
+    assert list(rules_named([word], 8).values()) == [schedule]
+    named = described(schedule)
+    if not isinstance(schedule.order, order.Blocks):  # which have a word among rules alone
+        assert order_named(named.order) == schedule.order
+
+
+def test_a_settled_size_that_no_word_can_say_has_its_name_alone():
+    assert described(Schedule(size.Stable(0.8), order.Confidence())).size == "stable:0.8"
+    assert described(Schedule(size.Stable(0.8, history=3), order.Confidence())).size == "stable"
+
+
+@pytest.mark.parametrize("word", ["spaced-0/margin", "spaced-4/marginal", "spaced-2/spaced-3/margin", "spaced-4"])
+def test_a_wrong_word_for_a_spaced_order_is_one_sentence(word):
+    with pytest.raises(ValueError, match=r"Argument '(order|distance)' must ") as error:
+        order_named(word)
+    assert "\n" not in str(error.value)

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from enumeration import Conditionals, expected_divergence, laws, mixture  # noqa: E402
-from pairs import ORDERS, PAIRS, label, random_table  # noqa: E402
+from pairs import LATER, ORDERS, PAIRS, label, random_table  # noqa: E402
 from reference import chi_square  # noqa: E402
 from unmask import InputError, _torch, order, size  # noqa: E402
 from unmask.distribution import Markov, Mixture, Parity, ReedSolomon, Table  # noqa: E402
@@ -42,7 +42,7 @@ def counts_of(tokens, shape):
 
 @pytest.mark.parametrize(("which", "how_many"), PAIRS, ids=label)
 def test_the_output_follows_the_enumerated_law(which, how_many):
-    """Chi-square over the 16 sequences at level 1e-6 for each pair: all 300 together fail by chance in 3e-4."""
+    """Chi-square over the 16 sequences at level 1e-6 for each pair: all 500 together fail by chance in 5e-4."""
     chances = mixture(laws(TABLE.probabilities, which, how_many, CONDITIONALS))
     sampler = Sampler(ExactPredictor(TABLE), Schedule(how_many, which))
     trace = sampler.run((700, 4), rng=generator(3))
@@ -78,7 +78,7 @@ def test_the_two_enumerations_of_random_order_agree(how_many):
     assert np.isclose(expected_divergence(TABLE.probabilities, parts), law.expected_kl, atol=1e-12)
 
 
-@pytest.mark.parametrize("which", ORDERS, ids=label)
+@pytest.mark.parametrize("which", [*ORDERS, *LATER], ids=label)
 def test_one_token_per_step_gives_the_distribution_itself_in_every_order(which):
     """By enumeration to 1e-12, and by 4,000 draws: chi-square at level 1e-6 for each of 10 orders."""
     parts = laws(TABLE.probabilities, which, size.Even(4), CONDITIONALS)
@@ -99,7 +99,7 @@ def test_replay_gives_each_sequence_its_probability(which, how_many):
         assert torch.exp(-trace.nll).sum().item() == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("which", [*ORDERS, order.Blocks(order.Entropy(), 2)], ids=label)
+@pytest.mark.parametrize("which", [*ORDERS, *LATER, order.Blocks(order.Entropy(), 2)], ids=label)
 @pytest.mark.parametrize("how_many", [size.Even(2), size.TC(2), size.Threshold(0.7), size.EntropyBound(0.5)], ids=label)
 def test_replay_with_a_fixed_seed_is_one_of_the_enumerated_laws(which, how_many):
     parts = laws(TABLE.probabilities, which, how_many, CONDITIONALS)
@@ -119,7 +119,7 @@ def test_positions_first_tokens_second():
     4,000 draws; within 5 standard errors (failure under 1e-6 for each of 10 orders).
     """
     bits = Table(np.outer([0.4, 0.6], [0.4, 0.6]))
-    for which in [o for o in ORDERS if not isinstance(o, order.SpreadGrid)]:
+    for which in [o for o in [*ORDERS, *LATER] if not isinstance(o, order.SpreadGrid | order.CombGrid | order.Sets)]:
         assert mixture(laws(bits.probabilities, which, size.Even(2)))[1, 1] == pytest.approx(0.36)
         trace = Sampler(ExactPredictor(bits), Schedule(size.Even(2), which)).run((4000, 2), rng=generator(6))
         share = float((trace.tokens.sum(dim=1) == 2).double().mean())

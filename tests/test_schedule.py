@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pairs import BLOCKED, CURVE, ORDERS, SIZES, label
+from pairs import BLOCKED, CURVE, DELIMITED, LATER, ORDERS, SIZES, label
 from unmask import InputError, gauge, order, size
 from unmask.schedule import SAVED_ORDERS as ORDER_NAMES
 from unmask.schedule import SAVED_SIZES as SIZE_NAMES
 from unmask.schedule import Schedule
 
-ALL_ORDERS = [*ORDERS, *BLOCKED]
+ALL_ORDERS = [*ORDERS, *LATER, *BLOCKED]
 ALL_SIZES = [*SIZES, size.Minimax(2, gauge.Vector([1.0, 2.0, 0.5]))]
 PLAIN = {"schema": 1, "size": {"name": "even", "steps": 2}, "order": {"name": "random"}}
 
@@ -21,7 +21,7 @@ def test_every_public_size_and_order_has_a_name():
     public = {getattr(size, name) for name in size.__all__}
     sizes = {c for c in public if isinstance(c, type) and issubclass(c, size.Blind | size.Reactive)}
     assert sizes - {size.Blind, size.Planned, size.Systematic, size.Reactive} == set(SIZE_NAMES.values())
-    assert {type(which) for which in ALL_ORDERS} == set(ORDER_NAMES.values())
+    assert {type(which) for which in [*ALL_ORDERS, *DELIMITED]} == set(ORDER_NAMES.values())
     assert {type(how_many) for how_many in ALL_SIZES} == set(SIZE_NAMES.values())
 
 
@@ -38,6 +38,16 @@ def test_every_pair_survives_json(how_many, which):
         np.testing.assert_array_equal(back.size.mean_sizes(4), how_many.mean_sizes(4))
 
 
+@pytest.mark.parametrize("which", DELIMITED, ids=label)
+def test_blocks_that_follow_the_text_survive_json_and_refuse_fixed_sizes(which):
+    schedule = Schedule(size.Threshold(0.5), which)
+    assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
+    with pytest.raises(
+        ValueError, match=r"Argument 'size' must look at predictions, not Even\(steps=2\). Nobody knows"
+    ):
+        Schedule(size.Even(2), which)
+
+
 @pytest.mark.parametrize("how_many", ALL_SIZES, ids=label)
 @pytest.mark.parametrize("which", ALL_ORDERS, ids=label)
 def test_every_pair_fills_every_mask_once(how_many, which):
@@ -49,9 +59,9 @@ def test_every_pair_fills_every_mask_once(how_many, which):
         pytest.skip("made for exactly four tokens")
     if isinstance(which, order.Blocks) and isinstance(getattr(how_many, "gauge", None), gauge.Vector):
         pytest.skip("made for exactly four tokens")
-    model = Logits(lambda tokens: torch.sin(torch.arange(12.0)).view(1, 4, 3).expand(tokens.shape[0], 4, 3), 3, 3)
+    model = Logits(lambda tokens: torch.sin(torch.arange(8.0)).view(1, 4, 2).expand(tokens.shape[0], 4, 2), 2, 2)
     trace = Sampler(model, Schedule(how_many, which)).run((5, 4), rng=torch.Generator().manual_seed(0))
-    assert int(trace.tokens.max()) < 3
+    assert int(trace.tokens.max()) < 2
     assert torch.equal(trace.sizes.sum(dim=1), torch.full((5,), 4))
     if isinstance(how_many, size.Blind) and not isinstance(which, order.Blocks):
         assert trace.steps <= how_many.steps
@@ -112,7 +122,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
         pass
 
     with pytest.raises(
-        ValueError, match=r"A Mine of your own cannot be saved; only the sizes and orders of unmask can"
+        ValueError, match=r"A Mine of your own cannot be saved; only the sizes, orders and revisions of unmask can"
     ):
         Schedule(Mine(3), order.Random()).save(path)
     assert path.read_text() == before
@@ -130,8 +140,8 @@ def test_a_gauge_function_of_ones_own_is_refused():
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ({"extra": 1}, "The schedule must not have the field 'extra'. It has order, schema, size."),
-    ({"schema": 2}, "Argument 'schema' must be 1, not 2. The file is of another version."),
+    ({"extra": 1}, "The schedule must not have the field 'extra'. It has order, revision, schema, size."),
+    ({"schema": 2}, "Argument 'schema' must be 1, not 2. The file comes from another version of unmask."),
     ({"size": {"name": "evem", "steps": 2}}, "Argument 'size' must be a known name, not 'evem'. Did you mean 'even'?"),
     ({"size": {"name": "even"}}, "The size even must have the field 'steps'."),
     ({"size": {"name": "even", "steps": 2, "seed": 0}},
@@ -190,5 +200,5 @@ def test_missing_parts_and_other_shapes_are_refused():
 def test_a_file_that_is_not_json_is_said_to_be_none(tmp_path, content):
     path = tmp_path / "schedule.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"must (name a JSON file|be text in UTF-8), which .*schedule.json'? is not"):
+    with pytest.raises(ValueError, match=r"must (be valid JSON|be text in UTF-8), but .*schedule.json'? is not"):
         Schedule.load(path)

@@ -39,6 +39,8 @@ ORDERS = [
     order.Random(),
     order.Spread(),
     order.SpreadGrid(3, 4),
+    order.CombGrid(3, 4),
+    order.Sets([[3, 8, 1], [0, 2, 4, 5, 6, 7, 9, 10, 11]]),
     order.Comb(),
     order.Periodic([1, 0, 2]),
     order.LeftToRight(),

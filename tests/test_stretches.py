@@ -337,7 +337,7 @@ def test_a_tokenizer_that_puts_tokens_around_a_text_is_refused(tmp_path, kind):
     """They would shift the text against the blocks of the model."""
     saved(tmp_path, kind)
     tiny.tokenizer(tmp_path, [*tiny.WORDS, "more"], eos_token="[SEP]")
-    with pytest.raises(InputError, match=r"puts nothing around a text, unlike '.*', whose blocks are counted from"):
+    with pytest.raises(InputError, match=r"adds nothing around a text, unlike '.*', whose blocks are counted from"):
         models.load(f"hf:{tmp_path}", trust_remote_code=True)
 
 
@@ -389,7 +389,7 @@ def test_an_output_layer_after_which_something_follows_is_not_taken_apart(tmp_pa
 
 def test_the_code_of_a_model_runs_only_if_it_is_allowed(tmp_path):
     saved(tmp_path, "SDAR")
-    with pytest.raises(InputError, match="Python code of its own"):
+    with pytest.raises(InputError, match="comes with its own Python code"):
         models.load(f"hf:{tmp_path}")
     assert not (tmp_path / "ran").exists()
 

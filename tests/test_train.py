@@ -205,7 +205,7 @@ def refusal(folder):
 
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "checkpoint.pt"
-    said = f"The checkpoint '{path}' is damaged. Remove it to begin the run again."
+    said = f"The checkpoint '{path}' is damaged. Delete it to start the run again."
     path.write_bytes(b"nothing to unpickle")
     assert refusal(tmp_path) == said
     path.write_bytes(b"")
@@ -221,7 +221,7 @@ def test_a_checkpoint_of_another_version_is_not_called_damaged(tmp_path):
     path = tmp_path / "checkpoint.pt"
     said = (
         f"The checkpoint '{path}' was not written by this version of unmask. "
-        "Go on with the version that wrote it, or choose another folder."
+        "Continue with the version that wrote it, or choose another folder."
     )
     for other in ({"identity": {}, "step": 3}, [1, 2], {"format": "unmask-checkpoint-9"}):
         torch.save(other, path)
@@ -277,8 +277,8 @@ def test_a_folder_is_trained_by_one_process_at_a_time(tmp_path):
 
     train(SMALL, LETTERS, recipe, folder=tmp_path, every=4, watch=meanwhile)
     assert said == [
-        f"Argument 'folder' must be free, but '{tmp_path}' is being trained by another process. "
-        "Wait for it to end, or choose another place."
+        f"Argument 'folder' must not be in use, but '{tmp_path}' is being trained by another process. "
+        "Wait until it ends, or choose another one."
     ]
     assert steps_of(tmp_path) == [4]
     train(SMALL, LETTERS, recipe, folder=tmp_path)
@@ -303,7 +303,9 @@ def test_a_folder_is_trained_by_one_process_at_a_time(tmp_path):
 )
 def test_a_run_that_cannot_fit_is_refused_before_anything_is_made(tmp_path, batch, shape, argument):
     config = replace(SMALL, **shape)
-    with pytest.raises(ValueError, match=f"Argument '{argument}' must fit into memory, but takes at least") as caught:
+    with pytest.raises(
+        ValueError, match=f"Argument '{argument}' must fit into memory, but it needs at least"
+    ) as caught:
         train(config, LETTERS, Recipe(steps=1, batch=batch), folder=tmp_path / "run")
     assert len(str(caught.value)) < 200
     assert not list(tmp_path.iterdir())
@@ -323,7 +325,7 @@ def test_a_model_too_deep_to_be_made_is_refused(part):
 def test_the_command_refuses_it_likewise_in_the_words_of_its_options(tmp_path, words, option):
     (tmp_path / "t.txt").write_text("ab ba " * 100)
     said = complaint("train --text", tmp_path / "t.txt", "--output", tmp_path / "run", "--length 8 --heads 2", words)
-    assert re.match(rf"(Argument '{option}'|--{option}) must fit into memory, but takes at least ", said)
+    assert re.match(rf"(Argument '{option}'|--{option}) must fit into memory, but it needs at least ", said)
     assert not (tmp_path / "run").exists()
 
 

@@ -1,0 +1,183 @@
+"""The protocol of the atlas, from data to tables, on kinds small enough for a test."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+from experiments import common  # noqa: E402
+from experiments.atlas import figure, networks  # noqa: E402
+from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
+from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
+from experiments.atlas.parts import Atlas  # noqa: E402
+from experiments.atlas.rules import budgets, comb, rules  # noqa: E402
+
+import unmask  # noqa: E402
+from unmask import order, size  # noqa: E402
+from unmask.distribution import Markov  # noqa: E402
+from unmask.schedule import Schedule  # noqa: E402
+from unmask.train.masks import steps_of  # noqa: E402
+
+CHAIN = Markov.sticky(vocab=3, stay=0.8, length=12)
+
+
+class Toy(Kind):
+    """Rows of a chain, of which the first two tokens are given."""
+
+    name, title, length, vocab, width = "toy", "a chain", 12, 3, 16
+
+    def make(self, folder: Path, shared: Path | None) -> None:
+        (folder / "made").touch()
+
+    def read(self, folder: Path) -> Data:
+        assert (folder / "made").exists()
+        rng = np.random.default_rng(0)
+        train, valid, test = (CHAIN.sample(count, rng=rng) for count in (2000, 40, 40))
+        hidden = ~self.visible(40, rng=rng)
+        return Data(train.astype(np.uint8), Rows(valid, hidden), Rows(test, hidden))
+
+    def visible(self, count: int, *, rng: np.random.Generator):
+        return np.broadcast_to(np.arange(self.length) < 2, (count, self.length))
+
+    def alphabet(self, folder: Path) -> dict[str, str]:
+        return {"alphabet": "abc"}
+
+    def text(self, tokens) -> str:
+        return "".join("abc"[token] for token in tokens)
+
+    def scores(self, tokens, rows):
+        return {"kept": (tokens[:, 1:] == tokens[:, :-1]).mean(axis=1)}
+
+
+class Board(Toy):
+    """The same as a grid of 3 x 4 cells, of which random ones are given."""
+
+    name, title, layout = "board", "a small board", (3, 4)
+
+    def visible(self, count: int, *, rng: np.random.Generator):
+        return rng.permuted(np.broadcast_to(np.arange(12) < 5, (count, 12)), axis=1)
+
+
+def test_even_steps_are_those_of_the_size():
+    for count in range(1, 30):
+        for steps in range(1, 32):
+            sizes = size.Even(min(steps, count)).sizes(count)
+            expected = np.repeat(np.arange(sizes.size), sizes)
+            assert np.array_equal(even_step(np.arange(count), np.array([count]), steps), expected)
+
+
+@pytest.mark.parametrize("kind", [Toy(), Board()])
+@pytest.mark.parametrize("which", ["comb", "left-to-right"])
+def test_what_a_causal_network_learns_are_the_steps_that_a_sampler_takes(kind, which):
+    """The fast way for a whole batch gives the plan of the library, given tokens left out."""
+    rng = np.random.default_rng(1)
+    chosen = comb(kind, shift=0) if which == "comb" else order.LeftToRight()
+    for steps in (1, 3, 7):
+        found = Combination(kind, ((chosen, steps, 1.0),)).draw(20, kind.length, rng=rng)
+        hidden = found >= 0
+        assert np.array_equal(found, steps_of(Schedule(size.Even(steps), chosen), hidden, rng))
+
+
+@pytest.mark.parametrize("kind", [Toy(), Board()])
+def test_random_steps_are_even_and_what_is_given_has_none(kind):
+    found = Combination(kind, ((order.Random(), 3, 1.0),)).draw(64, kind.length, rng=np.random.default_rng(2))
+    for row in found:
+        count = int((row >= 0).sum())
+        assert np.bincount(row[row >= 0]).tolist() == size.Even(3).sizes(count).tolist()
+    assert len(np.unique(found, axis=0)) > 30
+
+
+@pytest.mark.parametrize("masks", [UniformAnswers(Toy()), CombMasks(Toy(), (2, 5))])
+def test_masks_hide_at_least_one_token_and_nothing_that_is_given(masks):
+    found = masks.draw(128, 12, rng=np.random.default_rng(3))
+    assert found.any(axis=1).all()
+    assert not found[:, :2].any()
+
+
+def test_uniform_answers_mask_every_number_of_tokens_equally_often():
+    """Stratified over the batch: with 50 texts and 10 numbers each comes 5 times, whatever the phase."""
+    found = UniformAnswers(Toy()).draw(50, 12, rng=np.random.default_rng(4)).sum(axis=1)
+    assert np.bincount(found, minlength=11)[1:].tolist() == [5] * 10
+
+
+def test_a_rank_counts_hidden_positions_alone():
+    hidden = np.array([[True, False, True, True]])
+    assert ranked(hidden, np.array([[0.5, 0.0, 0.9, 0.1]])).tolist() == [[1, 4, 2, 0]]
+
+
+@pytest.mark.parametrize("kind", [Toy(), Board()])
+def test_every_rule_is_named_once_and_takes_at_most_its_budget(kind):
+    found = list(rules(kind, 64, equal=True))
+    assert len({rule.name for rule in found}) == len(found)
+    planned = [rule for rule in found if isinstance(rule.schedule.size, size.Blind)]
+    assert {rule.schedule.size.steps for rule in planned} >= set(budgets(64))
+
+
+def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(networks, "_TRIED", 8)
+    data, said = Board().read(_made(tmp_path)), []
+    for _ in range(20):  # a busy machine may need several turns
+        if not networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=said.append).exists():
+            assert "run it again" in said[-1]
+    assert sum("ms an update" in line for line in said) == 1
+    before = (tmp_path / "causal.safetensors").read_bytes()
+    networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=pytest.fail)
+    assert (tmp_path / "causal.safetensors").read_bytes() == before
+    model = unmask.load(str(tmp_path / "causal.safetensors"))
+    assert model.codec.decode([0, 1, 2]) == "abc"
+    assert {type(schedule.order) for schedule in model.schedules} == {order.CombGrid, order.Random}
+
+
+def _made(folder: Path) -> Path:
+    Board().make(folder, None)
+    return folder
+
+
+@pytest.mark.parametrize("kind", [Toy(), Board()])
+def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
+    atlas = Atlas(kind, tmp_path / kind.name, rows=12, batch=12)
+    atlas.make(None)
+    for name in networks.NETWORKS:
+        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=8, tokens=1, say=lambda line: None)
+    names = ("both", "causal", "left-to-right")
+    with torch.no_grad():
+        atlas.measure(names)
+        atlas.write(("causal",))
+        atlas.table()
+    before = (atlas.folder / "costs.npz").read_bytes()
+    again = Atlas(kind, atlas.folder, rows=12, batch=12)
+    with torch.no_grad():
+        again.measure(names)
+    assert (atlas.folder / "costs.npz").read_bytes() == before
+    costs = rows_of(tmp_path / "results" / f"atlas-{kind.name}.csv")
+    assert {row["network"] for row in costs} == set(names)
+    assert {row["order"] for row in costs if row["network"] == "both"} >= {
+        "random",
+        "comb",
+        "margin",
+        "advised",
+        "learned",
+    }
+    assert all(0 < float(row["bits"]) < 5 for row in costs)
+    choices = rows_of(tmp_path / "results" / f"atlas-{kind.name}-advised.csv")
+    assert len(choices) == len(budgets(atlas.count))
+    scores = rows_of(tmp_path / "results" / f"atlas-{kind.name}-scores.csv")
+    assert {row["draw"] for row in scores} == {"temperature 1", "greedy"}
+    assert all(0 <= float(row["kept"]) <= 1 for row in scores)
+
+    monkeypatch.setattr(figure, "KINDS", {kind.name: kind})
+    figure.costs([tmp_path / "atlas.svg"], [tmp_path / "atlas-tall.svg"])
+    figure.dependence(common.RESULTS, [tmp_path / "dependence.svg"])
+    drawn = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
+    assert kind.title in drawn
+    assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
