@@ -1,5 +1,6 @@
 """The documentation runs: every python block, in order, and prints what its arrows say."""
 
+import csv
 import importlib.util
 import json
 import re
@@ -34,7 +35,8 @@ def test_the_pages_that_teach_have_code():
 
 
 def test_every_test_named_in_the_table_of_samplers_exists():
-    tests = (ROOT / "tests" / "test_equivalence.py").read_text(encoding="utf-8")
+    files = ("test_equivalence.py", "test_revision.py")
+    tests = "".join((ROOT / "tests" / name).read_text(encoding="utf-8") for name in files)
     named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "sampling.md").read_text(encoding="utf-8"))
     named = [name for name in named if not (ROOT / "tests" / f"{name}.py").exists()]
     assert len(named) >= 10
@@ -99,6 +101,31 @@ def test_what_a_generation_with_a_memory_costs_is_what_was_measured():
     assert f"takes {blind['passes']:.1f} for the same run" in page
     assert f"{result['faster']:.1f} times faster, with {causal['memory_over_blind']:.2f} of its peak memory" in page
     assert f"all {result['steps']} steps takes {once['passes']:.1f} passes" in page
+
+
+def test_the_glossary_has_its_words_in_order_and_the_main_pages_lead_to_it():
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = re.findall("^## (.*)$", page, re.MULTILINE)
+    assert words == sorted(words)
+    assert set(words) >= {
+        "Calibration", "Causal in the schedule", "Comb", "Drop", "Dual total correlation", "Evaluation", "Forecast",
+        "Gauge", "Minimax", "Order", "Overhang", "Predictor", "Replay", "Revision", "Schedule", "Size",
+        "Tokens per forward", "Total correlation",
+    }  # fmt: skip
+    linked = set()
+    for name in ("index", "start", "choosing", "sampling", "theory", "design", "results", "models", "integrations"):
+        found = re.findall(r"\]\(glossary\.md#([\w-]+)\)", (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+        assert found, name
+        linked |= set(found)
+    assert linked | {"forecast", "cut", "dual-total-correlation"} >= {word.lower().replace(" ", "-") for word in words}
+
+
+def test_the_first_page_quotes_the_frontier():
+    page = " ".join((ROOT / "docs" / "index.md").read_text(encoding="utf-8").split())
+    with (ROOT / "experiments" / "results" / "frontier.csv").open(newline="", encoding="utf-8") as file:
+        rows = {(row["model"], row["order"], row["steps"]): float(row["bits"]) for row in csv.DictReader(file)}
+    first, second = (rows[model, "comb", "16"] for model in ("causal", "both ways"))
+    assert f"the first costs {first:.3f} bits per character, the second {second:.3f}" in page
 
 
 def test_the_citation_is_complete_and_of_this_version():
@@ -167,7 +194,7 @@ def test_the_limits_of_the_page_are_those_it_has():
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
     most = tradeoffs.MOST_ALPHABET["markov"]
     assert f"lengths up to {laws.LONGEST:,} in *Schedules* and {tradeoffs.LONGEST:,} in *Distributions*" in page
-    assert f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, of {most} for a Markov" in page
+    assert f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, or {most} for a Markov" in page
 
 
 def test_how_long_the_commands_take_is_what_was_measured():
@@ -190,3 +217,12 @@ def test_how_quick_the_page_is_is_what_was_measured():
     assert f"all of their {ten['moves']} answers, with a median of {ten['median_ms'] / 1e3:.1f} s" in page
     assert f"the slowest took {result['first']['most_ms']:.0f} ms" in page.replace("\n", " ")
     assert max(alone["most_ms"], result["first"]["most_ms"]) <= 300
+
+
+def test_how_many_clients_the_page_bears_is_what_was_measured():
+    page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
+    result = json.loads((ROOT / "benchmarks" / "results" / "page_clients.json").read_text(encoding="utf-8"))
+    answers = f"{result['answers']:,} answers in {result['seconds']:.0f} seconds without an error"
+    assert f"{result['clients']} clients got {answers}" in page
+    assert (result["clients"], result["errors"]) == (50, 0)
+    assert result["seconds"] >= 60

@@ -2,9 +2,6 @@
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -44,22 +41,6 @@ def pages(nav):
 NAV = list(pages(tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]))
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The site, built away from the repository."""
-    pytest.importorskip("zensical", reason='the site needs the extra "docs"')
-    folder = tmp_path_factory.mktemp("site")
-    for name in ("src", "experiments", ".ci", "CHANGELOG.md", "CONTRIBUTING.md"):
-        (folder / name).symlink_to(ROOT / name)
-    shutil.copytree(DOCS, folder / "docs")
-    shutil.copy(ROOT / "zensical.toml", folder)
-    program = Path(sys.executable).with_name("zensical")
-    done = subprocess.run([program, "build", "--strict"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "griffe:" not in done.stderr
-    return {path.relative_to(folder / "site"): path for path in (folder / "site").rglob("*") if path.is_file()}
-
-
 def test_every_page_is_in_the_navigation_once():
     assert sorted(NAV) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
@@ -88,7 +69,7 @@ def test_the_site_fetches_nothing_from_other_hosts(site):
     for page in html:
         assert not [url for url in page.fetched if urlsplit(url).scheme not in ("", "data") or url.startswith("//")]
         # The theme's script would fetch these from elsewhere, were they ever used.
-        assert not page.classes & {"mermaid", "glightbox", "pyodide", "arithmatex"}
+        assert not page.classes & {"mermaid", "glightbox", "pyodide"}
     for name, path in site.items():
         if name.suffix == ".css":
             text = path.read_text(encoding="utf-8")
