@@ -23,7 +23,7 @@ prose: .venv/ready     ## what the pages say against what is committed: numbers,
 
 site: .venv/site       ## the documentation as a site, into site/; any warning is an error
 	$(BIN)/zensical build --strict --clean
-	@echo "Open site/index.html"
+	@echo "Open site/index.html; search works from the disk too. To serve it: $(BIN)/python -m http.server --directory site"
 
 bench: .venv/ready     ## speeds as ratios to their floor, side by side in one run
 	$(BIN)/python benchmarks/core.py
