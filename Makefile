@@ -11,7 +11,8 @@ demo: .venv/demo       ## the first minute: a text written in 16 steps, what sch
 	@echo "To go on: . .venv/bin/activate makes unmask a command."
 
 test: .venv/ready      ## every test, on all cores
-	$(BIN)/python -m pytest -n auto --dist loadgroup --doctest-modules src/unmask tests
+	@# A process that dies ends the run, with the name of its test: one that is replaced can leave xdist waiting for ever.
+	$(BIN)/python -m pytest -n auto --dist loadscope --max-worker-restart 0 --doctest-modules src/unmask tests
 
 check: .venv/ready     ## lint, format, types
 	$(BIN)/ruff check .

@@ -9,7 +9,11 @@ Property tests have no deadlines: the first example of many compiles a loop, and
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+# Files whose tests share what exists once: a browser with its page, a server, or what is measured for all of them.
+TOGETHER = ("test_browser.py", "test_errors.py", "test_fuzz_core.py", "test_guard.py")
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 settings.register_profile("unmask", deadline=None)
@@ -28,6 +32,24 @@ def pytest_addoption(parser):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """SGLang's own classes change other packages: their file is read where it is named, and not as one of many."""
+    """Files that are run in a process of their own are read where they are named, and not as some of many."""
     named = {Path(given).name for given in config.args}
-    return True if collection_path.name == "real_sglang.py" and collection_path.name not in named else None
+    apart = collection_path.name in ("real_ray.py", "real_sglang.py")
+    return True if apart and collection_path.name not in named else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The tests of a file in `TOGETHER` run in one process, one after the other; all others wherever there is room.
+
+    Not by marks (`xdist_group`): xdist 3.8 passes them on in an attribute of a test that pytest 9.2 does not read, and
+    then shares out the tests of a group without a word.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = Path(nodeid.split("::")[0]).name
+            return file if file in TOGETHER else nodeid
+
+    return Together(config, log)

@@ -22,9 +22,6 @@ for package in ("torch", "gradio", "playwright", "PIL"):
 if not CHROMIUM.exists():
     pytest.skip(f"the tests of the page need {CHROMIUM}: apt-get install chromium", allow_module_level=True)
 
-# One server and one browser for all of them.
-pytestmark = pytest.mark.xdist_group("browser")
-
 from playwright.sync_api import expect, sync_playwright  # noqa: E402
 
 SIZES = {

@@ -22,8 +22,6 @@ from unmask.evaluate import Estimate, Replayed, random_order, replay  # noqa: E4
 from unmask.predict import ExactPredictor  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("errors")  # what is measured once serves all tests
-
 LENGTH, TEXTS, SETS = 9, 8, 400
 # Its tokens are not equally likely: even the first one varies.
 CHAIN = Markov([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.1, 0.3, 0.6]], LENGTH)

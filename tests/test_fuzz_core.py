@@ -9,8 +9,6 @@ import pytest
 
 pytest.importorskip("torch")
 
-pytestmark = pytest.mark.xdist_group("fuzz")  # one process hunts for all tests
-
 HERE = Path(__file__).parent
 
 

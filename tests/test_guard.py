@@ -15,9 +15,6 @@ for package in ("torch", "gradio", "httpx"):
 import visitors  # noqa: E402
 from unmask.app.guard import BODY, UPLOAD, Guard, Names, Refusal, is_name  # noqa: E402
 
-# One server for all of them.
-pytestmark = pytest.mark.xdist_group("guard")
-
 OWN, EVIL = "127.0.0.1:7860", "evil.example"
 JOIN, PREDICT, UPLOADS = "/gradio_api/queue/join", "/gradio_api/run/predict", "/gradio_api/upload"
 
