@@ -397,6 +397,7 @@ def test_a_sequence_is_the_same_alone_and_in_a_batch(name):
     for row in range(6):
         alone = Sampler(predictor, schedule).run(start[row : row + 1], rng=[row])
         assert torch.equal(alone.tokens[0], together.tokens[row])
+        assert torch.equal(alone.revealed[0], together.revealed[row])
         assert alone.evaluations[0] == together.evaluations[row]
 
 

@@ -123,27 +123,29 @@ class RevisedPlan:
     def turn(self, step: int, masked: Tensor) -> Turn | None:
         """What step number `step` may do; `None` if nothing is left, nor anything to do afterwards."""
         open_ = masked & (self.block >= 0)
-        shares = None
+        shares, over = None, ~open_.any(dim=1)
         if self.shares and step < len(self.shares):
             shares, wanted = self.shares[step], open_.sum(dim=1)
             now, revises = self.block.new_zeros(len(masked)), torch.full_like(self.extra, shares[2]).bool()
+            over = torch.zeros_like(over)
         elif self.turns is not None and not self.shares and step < self.turns.shape[1]:
             now, wanted, revises = self.turns[:, step, 0], self.turns[:, step, 1], self.turns[:, step, 2] > 0
+            over &= now < 0
         elif self.turns is None and bool(open_.any()):
             now = self.block.masked_fill(~open_, torch.iinfo(torch.int64).max).amin(dim=1)
             wanted, revises = open_.sum(dim=1), torch.ones_like(self.extra).bool()
         else:
             # Nothing is masked any more, unless a host or a rule of one's own left something behind.
-            idle = ~open_.any(dim=1) & (self.extra > 0)
-            if not bool(idle.any()):
+            now, wanted, revises = (torch.full_like(self.extra, value) for value in (-1, 0, 0))
+            if not bool((over & (self.extra > 0)).any()):
                 return None
-            held = (self.block >= 0) & idle[:, None]
-            nothing = torch.zeros_like(masked), torch.zeros_like(self.extra)
-            return Turn(step, nothing[0], held, nothing[1], held.sum(dim=1), afterwards=idle)
-        here = (self.block == now[:, None]) & (self.block >= 0)
+        # What a sequence does once nothing of it is masked does not wait for its neighbours.
+        over &= self.extra > 0
+        here = ((self.block == now[:, None]) | over[:, None]) & (self.block >= 0)
         candidates = open_ & here
         wanted = wanted.clamp(min=0).minimum(candidates.sum(dim=1))
-        return Turn(step, candidates, here & ~masked & revises[:, None], wanted, here.sum(dim=1), shares)
+        held = here & ~masked & (revises.bool() | over)[:, None]
+        return Turn(step, candidates, held, wanted, here.sum(dim=1), shares, over if bool(over.any()) else None)
 
     def numbers(self, step: int, kind: int) -> Tensor:
         """New random numbers for a step, one in `[0, 1)` for each position; those of a sequence depend on it alone."""
