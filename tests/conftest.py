@@ -7,6 +7,7 @@ Property tests have no deadlines: the first example of many compiles a loop, and
 """
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ TOGETHER = ("test_browser.py", "test_errors.py", "test_fuzz_core.py", "test_guar
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 settings.register_profile("unmask", deadline=None)
 settings.load_profile("unmask")
+
+# A shell's background jobs ignore Ctrl+C, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 try:
     import torch
