@@ -493,7 +493,7 @@ def test_what_waits_for_the_model_can_be_cancelled_and_the_last_text_stays(visit
     for page in (waiting, busy):
         expect(page.locator("#watch-runs .count").first).to_contain_text("2 evaluations")
         expect(page.locator("#watch-play")).to_have_text("Play")
-    slow_down(monkeypatch, runs, "_run", 0.1)
+    slow_down(monkeypatch, runs, "_run", 0.5)
     busy.locator("#watch-text textarea").fill("")
     number(busy, "Left steps").fill("256")
     busy.locator("#watch-generate").click()
