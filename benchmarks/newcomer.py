@@ -20,7 +20,7 @@ LINES = {
     "make demo": "make demo",
     "watch a text": "unmask generate --steps 16 --watch",
     "measure a text of one's own": f"{LETTERS} && unmask evaluate --text mine.txt --order comb --size even --steps 16",
-    "train a model": "unmask train --text mine.txt --output run --length 64 --width 64 --layers 2 --heads 2 --steps 200",
+    "train a model": "unmask train --text mine.txt --output run --length 64 --width 64 --layers 2 --steps 200",
     "calibrate it": "unmask calibrate --model run --text mine.txt --output mine.json",
     "ask for advice": "unmask advise --calibration mine.json --target 0.05",
 }
