@@ -265,7 +265,7 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
         ("5-3:a", "--allow must name positions from 1 on, the lower one first, not 5-3."),
         ("17:a", "--allow must name positions up to 16, not 17."),
         ("3:xyz", "--allow must use the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
-        ("missing.json", "--allow must name a file to read"),
+        ("missing.json", "--allow must be the name of an existing file"),
     ],
 )
 def test_words_for_no_slot_are_refused_in_one_sentence(place, word, said):

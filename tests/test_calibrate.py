@@ -78,7 +78,7 @@ def test_a_calibration_survives_its_file(calibration, tmp_path):
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(ValueError, match="must be a calibration in valid JSON"):
         Calibration.load(tmp_path / "bad.json")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+    with pytest.raises(ValueError, match=r"must be the name of an existing file, not '.*'"):
         Calibration.load(tmp_path / "none.json")
 
 

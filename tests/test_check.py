@@ -35,7 +35,7 @@ from unmask.information.curve import Curve
         (
             lambda: check.probabilities("weights", [0.5, 0.4]),
             ValueError,
-            "Argument 'weights' must sum to 1, not to a value 0.1 away from it.",
+            "Argument 'weights' must sum to 1, but the sum is off by 0.1.",
         ),
         (
             lambda: Curve([1.0, 2.0]),

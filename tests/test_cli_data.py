@@ -336,7 +336,7 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("generate --data R --watch", "--watch cannot be used with --data. Leave it out."),
         ("generate --data R --length 41", "--length must be at most 40, not 41."),
         ("generate --data R --chat", "--model must have a chat template"),
-        ("generate --data no.jsonl", "--data must name a file to read, not 'no.jsonl': no such file or directory."),
+        ("generate --data no.jsonl", "--data must be the name of an existing file, not 'no.jsonl'."),
     ],
 )  # fmt: skip
 def test_a_bad_request_is_refused_in_a_sentence(place, line, sentence):

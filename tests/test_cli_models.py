@@ -236,7 +236,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--prompt", "a____", "--length 3"], "--length must be at least 5, the length of the prompt, not 3."),
         (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),
         (["--device cuda:99"], "--device must be available, but this machine has no 'cuda:99'."),
-        (["--schedule none.json"], "--schedule must name a file to read, not 'none.json'"),
+        (["--schedule none.json"], "--schedule must be the name of an existing file, not 'none.json'"),
         (["--size optimal"], "Size 'optimal' needs a measured model. Run `unmask advise --calibration FILE"),
         (["--order comb-17"], "--order must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "--schedule sets the order, the sizes and the steps."),

@@ -349,7 +349,7 @@ def test_a_record_without_an_end_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such device")
 def test_devices_and_folders_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"must name a file that ends, not the device '/dev/zero'\.$"):
+    with pytest.raises(InputError, match=r"must be a file of finite length, not the device '/dev/zero'\.$"):
         data.rows("/dev/zero")
     with pytest.raises(InputError, match="must hold at least one row, but '/dev/null' holds none"):
         data.rows("/dev/null")
@@ -357,13 +357,13 @@ def test_devices_and_folders_are_refused(tmp_path):
         code = "from unmask import data; data.rows('-')"
         done = subprocess.run([sys.executable, "-c", code], stdin=zero, capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
-        "unmask.InputError: Argument 'data' must name a file that ends, not the device standard input."
+        "unmask.InputError: Argument 'data' must be a file of finite length, not the device standard input."
     )
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(InputError, match=r"must be a file, not the folder '.*'"):
         data.rows(tmp_path)
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': no such file"):
+    with pytest.raises(InputError, match=r"must be the name of an existing file, not '.*'"):
         data.rows(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match="must name a file to read, not 'a·b': embedded null"):
+    with pytest.raises(InputError, match="must be a file that can be read, not 'a·b' .embedded null"):
         data.rows("a\0b")
     with pytest.raises(InputError, match="must name a file, not 3"):
         data.rows(3)
@@ -371,7 +371,7 @@ def test_devices_and_folders_are_refused(tmp_path):
 
 def test_a_closed_standard_input_is_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match=r"must name a file to read, not standard input, which is closed\.$"):
+    with pytest.raises(InputError, match=r"must be a file that can be read, not standard input, which is closed\.$"):
         data.rows("-")
 
 

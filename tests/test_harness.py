@@ -162,7 +162,7 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"order": "cmob"}, "Argument 'order' must be a known name, not 'cmob'."),
         ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not go with 'steps'."),
         ({"max_gen_toks": 17}, "Argument 'max_gen_toks' must be at most 16, not 17."),
-        ({"schedule": "none.json"}, "Argument 'schedule' must name a file to read, but 'none.json' is not."),
+        ({"schedule": "none.json"}, "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
         ({"schedule": "comb/even:17"}, "Argument 'schedule' must be valid, but 'comb/even:17' is not"),
         ({"order": ""}, "Argument 'order' must be a known name, not ''."),
         ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not go with the size 'threshold:0.9'."),
@@ -366,7 +366,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         ),
         (["--schedule", "comb/even:few"], "Argument 'schedule' must be valid, but 'comb/even:few' is not"),
         (["--schedule", "cmob/even:4"], "Argument 'schedule' must be valid, but 'cmob/even:4' is not"),
-        (["--schedule", "none.json"], "Argument 'schedule' must name a file to read, but 'none.json' is not."),
+        (["--schedule", "none.json"], "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
     ],
 )
 def test_mistakes_of_a_comparison_are_answered_before_anything_runs(monkeypatch, capsys, words, sentence):

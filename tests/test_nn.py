@@ -186,7 +186,7 @@ def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
 
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(InputError, match=r"must be a file, not the folder '.*'"):
         weights.load(tmp_path)
     with pytest.raises(InputError, match="no such file or directory"):
         weights.load(tmp_path / "none")

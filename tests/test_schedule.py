@@ -105,8 +105,8 @@ def test_numbers_that_are_none_are_not_saved(tmp_path):
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such device")
 def test_what_is_no_file_is_refused_in_a_sentence(tmp_path):
     for place, said in {
-        "/dev/zero": "name a file that ends",
-        tmp_path: "name a file to read, not '.*': is a directory",
+        "/dev/zero": "be a file of finite length",
+        tmp_path: "be a file, not the folder '.*'",
         tmp_path / "none": "no such file",
     }.items():
         with pytest.raises(ValueError, match=said):

@@ -87,7 +87,7 @@ def test_what_is_no_store_is_refused(tmp_path):
         np.save(tmp_path / f"{number}.npy", wrong)
         with pytest.raises(ValueError, match="must name a store of tokens"):
             Store.load(tmp_path / f"{number}.npy")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+    with pytest.raises(ValueError, match=r"must be the name of an existing file, not '.*'"):
         Store.load(tmp_path / "none")
 
 
@@ -96,5 +96,5 @@ def test_what_is_no_tokenizer_file_is_refused(tmp_path):
     (tmp_path / "x").write_text("[]")
     with pytest.raises(ValueError, match=r"Argument 'path' must name a tokenizer file, but .* is not"):
         Tokenizer.load(tmp_path / "x")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(ValueError, match=r"must be a file, not the folder '.*'"):
         Tokenizer.load(tmp_path)

@@ -113,9 +113,8 @@ def measurable(word: str) -> order.BlindOrder:
     if word in ORDER_WORDS and word not in MEASURABLE:
         raise check.InputError(
             "order",
-            "be an order that depends neither on predictions nor on the number of steps",
+            "be random, spread, halton, left-to-right, dilated, or a comb with a number such as comb-16",
             found=check.shown(word),
-            remedy="Choose from random, spread, halton, left-to-right, dilated, and numbered combs such as comb-16.",
         )
     if not NUMBERED.fullmatch(word):
         check.known("order", word, (*MEASURABLE, "comb-16"))
