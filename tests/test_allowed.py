@@ -193,7 +193,7 @@ def test_what_cannot_be_allowed_is_refused():
         Sampler(Allowed(plain, TABLE[:3]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match=r"'allowed' must have the shape \(2, 4, 3\) of the batch"):
         Sampler(Allowed(plain, TABLE[None]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match=r"'allowed' must give booleans of shape \(4, 3\)"):
+    with pytest.raises(InputError, match=r"'allowed' must return booleans of shape \(4, 3\)"):
         Sampler(Allowed(plain, lambda tokens, rows: None), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="at least one token at every position, which the function did not"):
         Sampler(Allowed(plain, lambda tokens, rows: none[rows % 4]), schedule).run((2, 4), rng=0)
@@ -201,7 +201,7 @@ def test_what_cannot_be_allowed_is_refused():
         Sampler(Suppressed(Allowed(plain, TABLE), [1]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="takes sequences of one length"):
         replay(Allowed(causal(), TABLE[None].repeat(2, 1, 1)), schedule, Sequences.of([[0, 1], [1]]), rng=0)
-    with pytest.raises(InputError, match="'allowed' must be a table where drafts are verified"):
+    with pytest.raises(InputError, match="'allowed' must be a table if drafts are verified"):
         Verified(Allowed(causal(), lambda tokens, rows: TABLE[rows % 4]), schedule).run((2, 4), rng=0)
 
 

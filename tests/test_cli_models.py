@@ -117,7 +117,7 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     assert "has none" in complaint("generate --model", tmp_path)
     for name in ("half", "empty", "words"):
         assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
-    assert "must name a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
+    assert "must be a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
 
 
 def test_without_the_shipped_weights_the_builtin_model_is_refused_in_a_sentence(monkeypatch, tmp_path):
@@ -231,7 +231,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
             ["--prompt", "a_Z__"],
             "--prompt must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
         ),
-        (["--prompt", "abc"], "--prompt must have something to fill: write '_' or"),
+        (["--prompt", "abc"], "--prompt must have a gap to fill: write '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
         (["--prompt", "a____", "--length 3"], "--length must be at least 5, the length of the prompt, not 3."),
         (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),
@@ -810,7 +810,7 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     line = ("train --text", text, "--output", folder)
     assert complaint(*line).startswith("--text must have at least 256 tokens, not 6. Give a longer text")
     assert "must be chars, bytes or a tokenizer file, but 'klingon'" in complaint(*line, "--alphabet klingon")
-    assert "must name a tokenizer file" in complaint(*line, "--alphabet", text)
+    assert "must be a tokenizer file" in complaint(*line, "--alphabet", text)
     assert "must be a multiple of 6, twice the number of heads" in complaint(*line, "--heads 3")
     assert "Did you mean 'comb'?" in complaint(*line, "--masks combs")
     assert "must be greater than 0" in complaint(*line, "--rate 0")

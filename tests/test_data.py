@@ -433,7 +433,7 @@ def test_chunks_hold_everything_once():
     assert next(data.chunks(iter(int, 1), 2)) == [0, 0]
     with pytest.raises(InputError, match="'size' must be at least 1, not 0"):
         data.chunks([1], 0)
-    with pytest.raises(InputError, match="'values' must be something to go through, not 3"):
+    with pytest.raises(InputError, match="'values' must be iterable, not 3"):
         data.chunks(3, 1)
 
 
@@ -529,7 +529,7 @@ def test_a_stranger_s_codec_that_fails_is_one_sentence():
         def decode(self, tokens):
             return "abc"
 
-    with pytest.raises(InputError, match=f"^{FITS} text must be something that can be encoded"):
+    with pytest.raises(InputError, match=f"^{FITS} text must be text that the model can encode"):
         data.encode(model(Strange()), row(text="ax"))
     with pytest.raises(InputError, match=r"must be made of the 3 tokens of the model, but line 7 of 'rows.jsonl' has"):
         data.encode(model(Strange()), row(text="ac"))
@@ -616,7 +616,7 @@ def test_nothing_left_is_one_sentence():
     pytest.importorskip("torch")
     with pytest.raises(InputError, match=r"^Argument 'data' must hold at least one row\.$"):
         data.collect(model(), []).required()
-    with pytest.raises(InputError, match="'rows' must be something to go through, not 3"):
+    with pytest.raises(InputError, match="'rows' must be iterable, not 3"):
         data.collect(model(), 3)
     must = r"must have a row of at most 40 tokens, the most that the model takes, but line 1 of 'a.txt'"
     with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
@@ -674,7 +674,7 @@ def test_rows_that_would_fill_the_memory_are_refused(monkeypatch):
     from unmask import _check
 
     monkeypatch.setattr(_check, "ROOM", 1000)
-    with pytest.raises(InputError, match=r"'data' must have rows of at most 1,000 tokens together.*with 'most', or"):
+    with pytest.raises(InputError, match=r"'data' must have rows of at most 1,000 tokens in total.*with 'most', or"):
         data.collect(model(), many(10_000))
     assert len(data.collect(model(), many(10_000), most=10)) == 10
 

@@ -192,17 +192,17 @@ def test_what_was_counted_is_that_of_the_last_call(model):
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({}, {"num_beams": 3}, "Argument 'num_beams' must be 1, not 3. A schedule has no beams."),
+        ({}, {"num_beams": 3}, "Argument 'num_beams' must be 1, not 3. Schedules do not use beam search."),
         (
             {},
             {"repetition_penalty": 1.2},
-            "Argument 'logits_processor' must hold nothing that is made for one token after the other, not "
+            "Argument 'logits_processor' must contain nothing made for one token after another, not "
             "RepetitionPenaltyLogitsProcessor.",
         ),
         (
             {},
             {"max_time": 3.0},
-            "Argument 'stopping_criteria' must hold nothing that is made for one token after the other, not "
+            "Argument 'stopping_criteria' must contain nothing made for one token after another, not "
             "MaxTimeCriteria.",
         ),
         (

@@ -165,7 +165,7 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"schedule": "none.json"}, "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
         ({"schedule": "comb/even:17"}, "Argument 'schedule' must be valid, but 'comb/even:17' is not"),
         ({"order": ""}, "Argument 'order' must be a known name, not ''."),
-        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not go with the size 'threshold:0.9'."),
+        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not be used with the size 'threshold:0.9'."),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(tiny, options, message):

@@ -763,5 +763,5 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_pa
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_said_not_to(name):
-    with pytest.raises(ValueError, match=re.escape(f"must name a folder that exists, but '{name}' does not.")):
+    with pytest.raises(ValueError, match=re.escape(f"must be the name of an existing folder, but '{name}' does not.")):
         hf.load(name)

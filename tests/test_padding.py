@@ -125,7 +125,7 @@ def test_padding_in_the_middle_is_refused():
     model, source = network(0)
     _, table, _ = texts(model, [3, 6], source)
     table[1, 2] = model.predictor().pad
-    with pytest.raises(InputError, match="'tokens' must have padding after the end of a sequence alone"):
+    with pytest.raises(InputError, match="'tokens' must have padding only after the end of a sequence"):
         told(model.predictor(), table)
 
 

@@ -268,7 +268,7 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("mine.py:wrong_mask", "its mask must be a token id that the module takes, not 6, and the module fails at li"),
         ("mine.py:negative_mask", "its mask must be at least 0, not -1."),
         ("mine.py:wrong_tokens", "its vocab must be the number of tokens of the tokenizer, 3 without the mask, not 5."),
-        ("mine.py:wrong_shape", "must give logits of shape (1, 16, 5), not (1, 16, 4)."),
+        ("mine.py:wrong_shape", "must return logits of shape (1, 16, 5), not (1, 16, 4)."),
         ("mine.py:wrong_length", "its length must be at least 1, not 0."),
         ("mine.py:wrong_tokenizer", "its tokenizer must be an alphabet, a Codec, a tokenizers.Tokenizer or a tokeniz"),
         ("mine.py:no_module", "its module must be a torch.nn.Module, not <built-in function len>."),

@@ -172,10 +172,10 @@ def _iterated(name: str, values: Iterable[T]) -> Iterator[T]:
     try:
         return iter(values)
     except TypeError:
-        raise check.InputError(name, "be something to go through", found=check.shown(values)) from None
+        raise check.InputError(name, "be iterable", found=check.shown(values)) from None
 
 
 def _check_room(count: int, width: int) -> None:
     if count * width > check.ROOM:
         remedy = "Take some of them with {most}, or some at a time."
-        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens together", remedy=remedy)
+        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens in total", remedy=remedy)

@@ -143,7 +143,7 @@ def _naming(row: Row, part: str) -> Generator[None]:
         if isinstance(error, check.InputError) and error.argument == "model":
             raise
         known = isinstance(error, check.InputError)
-        cause = error.about(part) if known else check.InputError(part, "be something that can be encoded")
+        cause = error.about(part) if known else check.InputError(part, "be text that the model can encode")
         raise _bad(row, "fit the model", "does not").changed(cause=cause) from None
 
 

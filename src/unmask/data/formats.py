@@ -293,4 +293,4 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
 
 def _no_column(column: str, where: str, names: Iterable[str]) -> check.InputError:
     remedy = f"It has {', '.join(names) or 'none'}."
-    return check.InputError("column", f"name a column of {where}", found=check.shown(column), remedy=remedy)
+    return check.InputError("column", f"be the name of a column of {where}", found=check.shown(column), remedy=remedy)

@@ -62,7 +62,7 @@ class Curve:
         with np.errstate(over="ignore"):
             finite = bool(np.isfinite(values.sum() * values.size))
         if not finite:
-            raise check.InputError("loss", "add up to what a float can hold")
+            raise check.InputError("loss", "have a finite sum")
         if values[-1] < -allowance:
             raise check.InputError("loss", "not be negative", detail=f"but ends at {values[-1]:.3g}")
         values.setflags(write=False)

@@ -66,7 +66,7 @@ def load(
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
         named = str(name).startswith(python.PREFIX)
         remedy = "The code of this one runs as it is." if named else f"Write 'hf:{name}', or leave it out."
-        raise check.InputError("", f"Only a model of Hugging Face has a use for {allowed}", remedy=remedy)
+        raise check.InputError("", f"{allowed} can be used only with a Hugging Face model", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)
     if str(name) in MODELS:
@@ -133,7 +133,7 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
             codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
     except check.InputError as error:
         raise check.InputError(
-            "model", "be saved with an alphabet that can be used", detail=f"but that of this one must {error.must}"
+            "model", "be saved with a usable alphabet", detail=f"but that of this one must {error.must}"
         ) from None
     if codec.vocab != vocab:
         raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")

@@ -204,7 +204,7 @@ class Cache(Memory):
         # Looked at on a GPU too, where packing waits for it in any case: what is stale would be taken for computed.
         if not bool(fresh.flatten()[places.rows].all()):
             raise check.InputError(
-                "", "Predictions are asked for outside the block that the cache computes",
+                "", "The schedule asks for predictions outside the block that the cache computes",
                 remedy="Give the cache the length of the schedule's own blocks.",
             )  # fmt: skip
         hidden = tokens.masked_fill(self.masked, self.predictor.mask).masked_fill(~self.present, 0)

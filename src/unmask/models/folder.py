@@ -79,7 +79,7 @@ def _stored(name: str, find: Callable[[str], str | None]) -> set[str]:
                 with safetensors.safe_open(path, framework="pt") as held:
                     return set(held.keys())
             return set(torch.load(path, map_location="meta", weights_only=True))
-    raise check.InputError("model", "have its weights in files that are known", detail=f"but '{name}' has none")
+    raise check.InputError("model", "have its weights in files with known names", detail=f"but '{name}' has none")
 
 
 def pickled(name: str) -> check.InputError:

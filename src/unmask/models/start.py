@@ -42,7 +42,7 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
     if mask not in tokens:
         raise check.InputError(
             "prompt",
-            "have something to fill: write '_' or the model's own mask token for each gap",
+            "have a gap to fill: write '_' or the model's own mask token for each gap",
             remedy="Or give a larger {length} to continue the prompt.",
         )
     return torch.tensor([tokens], device=model.device), 0

@@ -41,7 +41,7 @@ class Prediction:
         for part in parts:
             check.instance("parts", part, Tensor, "be a tuple of tensors")
         if not parts or any(part.ndim == 0 or len(part) != len(parts[0]) for part in parts):
-            raise check.InputError("parts", "be tensors of as many rows each, at least one of them")
+            raise check.InputError("parts", "be one or more tensors with the same number of rows")
         self.parts, self.head, self.vocab = parts, head, check.integer("vocab", vocab, least=1)
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class MaskPredictor(ABC):
         Raises:
             InputError: as it cannot.
         """
-        raise check.InputError("predictor", "tell all steps of a text in one pass", found=f"a {type(self).__name__}")
+        raise check.InputError("predictor", "predict all steps of a text in one pass", found=f"a {type(self).__name__}")
 
 
 def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:

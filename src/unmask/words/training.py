@@ -44,7 +44,7 @@ def alphabet_named(word: str, text: str) -> Codec:
             raise check.InputError("text", "not be empty")
         return Alphabet("".join(sorted(set(text))))
     if not Path(word).is_file():
-        detail = f"but {check.shown(word)} is none of them"
+        detail = f"but {check.shown(word)} is none of these"
         raise check.InputError("alphabet", "be chars, bytes or a tokenizer file", detail=detail)
     with check.renamed("path", "alphabet"):
         return Tokenizer.load(word)
