@@ -251,7 +251,7 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     )
     assert none["rows"][0]["bits_per_token"] == pytest.approx(0, abs=1e-6)
     assert complaint(*line, "--allow", "3:ab") == (
-        "--allow must allow what the texts hold, but sequence 1 has 'c' at position 3."
+        "--allow must allow the tokens that the texts contain, but sequence 1 has 'c' at position 3."
     )
     assert "--allow cannot be used with --calibration" in complaint(*line, "--allow", "3:ab", "--calibration", "c.json")
 
@@ -260,9 +260,9 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     ("word", "said"),
     [
         ("abc", "--allow must be a rule such as 3:abc or 10-20:0123456789, or a .json file of them, not 'abc'."),
-        ("3:", "--allow must name at least one token for position 3."),
-        ("0:a", "--allow must name positions from 1 on, the lower one first, not 0."),
-        ("5-3:a", "--allow must name positions from 1 on, the lower one first, not 5-3."),
+        ("3:", "--allow must allow at least one token at position 3."),
+        ("0:a", "--allow must name positions that start at 1, the lower one first, not 0."),
+        ("5-3:a", "--allow must name positions that start at 1, the lower one first, not 5-3."),
         ("17:a", "--allow must name positions up to 16, not 17."),
         ("3:xyz", "--allow must use the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
         ("missing.json", "--allow must be the name of an existing file"),

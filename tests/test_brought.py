@@ -110,12 +110,12 @@ def test_sizes_that_do_not_split_the_positions_are_refused():
 
 
 def test_an_order_that_leaves_out_a_position_is_refused():
-    with pytest.raises(ValueError, match=r"The order must hold every masked position once, which Twice\(\) did not"):
+    with pytest.raises(ValueError, match=r"The order must contain every masked position once, but Twice\(\) did not"):
         Sampler(PREDICTOR, Schedule(size.Even(4), Twice())).run((1, 12), rng=[0])
 
 
 def test_a_size_that_reveals_nothing_of_one_sequence_is_refused_at_once():
-    with pytest.raises(ValueError, match=r"at least one of the masked positions, which Hesitant\(\) did not"):
+    with pytest.raises(ValueError, match=r"at least one of the masked positions, but Hesitant\(\) did not"):
         Sampler(PREDICTOR, Schedule(Hesitant(), order.Confidence())).run((3, 12), rng=[0, 1, 2])
 
 
@@ -175,7 +175,9 @@ def test_residues_are_a_list(residues):
 
 
 def test_an_exact_error_is_asked_for_a_size():
-    with pytest.raises(ValueError, match="Argument 'size' must be a size that does not look at predictions, not a Schedule"):
+    with pytest.raises(
+        ValueError, match="Argument 'size' must be a size that does not look at predictions, not a Schedule"
+    ):
         expected_kl(EVEN, CHAIN.curve())
 
 

@@ -355,11 +355,11 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         (["--schedule", ""], "Argument 'schedule' must be given"),
         (
             ["--schedule", "steps=4,order="],
-            "Argument 'schedule' must be words for one, or a file, not 'steps=4,order='.",
+            "Argument 'schedule' must be the name of a schedule, or a file, not 'steps=4,order='.",
         ),
-        (["--schedule", "comb"], "Argument 'schedule' must be words for one, or a file, not 'comb'."),
+        (["--schedule", "comb"], "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         (["--schedule", "/even:4"], "Argument 'schedule' must be valid, but '/even:4' is not"),
-        (["--schedule", "confidence"], "Argument 'schedule' must stand for one schedule, not 'confidence'."),
+        (["--schedule", "confidence"], "Argument 'schedule' must describe one schedule, not 'confidence'."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
             "Argument 'schedule' must be given once, not 'comb/even:1' twice.",

@@ -178,7 +178,7 @@ def test_a_model_of_ones_own_says_what_its_padding_is():
     assert Logits(hidden, 8, 8).pad is None
     assert Headed(hidden, hidden, 8, 8).pad is None
     for make in (lambda pad: Logits(hidden, 8, 8, pad=pad), lambda pad: Headed(hidden, hidden, 8, 8, pad=pad)):
-        with pytest.raises(InputError, match="'pad' must be another token than the 'mask', not 8"):
+        with pytest.raises(InputError, match="'pad' must be a different token from 'mask', not 8"):
             make(8)
         with pytest.raises(InputError, match="'pad' must be"):
             make(-1)

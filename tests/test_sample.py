@@ -577,7 +577,7 @@ def test_bad_arguments_get_one_sentence():
         sampler.run([[0, 1]], rng=generator())
     with pytest.raises(ValueError, match="Argument 'batch' must be at least 0, not -1"):
         sampler.run((-1, 4), rng=generator())
-    with pytest.raises(ValueError, match="Argument 'masked' goes with token ids, not with a shape"):
+    with pytest.raises(ValueError, match="Argument 'masked' can be used only with token ids, not with a shape"):
         sampler.run((2, 4), start.bool(), rng=generator())
     with pytest.raises(ValueError, match=r"Argument 'masked' must hold booleans of shape \(2, 4\)"):
         sampler.run(start, start[:1].bool(), rng=generator())

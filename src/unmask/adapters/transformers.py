@@ -144,7 +144,9 @@ def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> 
     if getattr(model.config, "is_encoder_decoder", False):
         raise check.InputError("model", "have no separate decoder", found=f"a {type(model).__name__}")
     if (config.num_beams or 1) > 1:
-        raise check.InputError("num_beams", "be 1", found=f"{config.num_beams}", remedy="Schedules do not use beam search.")
+        raise check.InputError(
+            "num_beams", "be 1", found=f"{config.num_beams}", remedy="Schedules do not use beam search."
+        )
     for name, parts, known in (
         ("logits_processor", processors, _FOLLOWED),
         ("stopping_criteria", criteria, _ENDS),
@@ -164,7 +166,7 @@ def _draw(config: Any) -> Draw:
     top_k = config.top_k or None
     if top_p is not None and top_k is not None:
         remedy = f"It is {top_k} here, which is the library's default: say top_k=0." if top_k == 50 else "Give one."
-        raise check.InputError("top_p", "not go with {top_k}", remedy=remedy)
+        raise check.InputError("top_p", "not be used with {top_k}", remedy=remedy)
     return draw_for(1.0 if config.temperature is None else config.temperature, top_p=top_p, top_k=top_k)
 
 

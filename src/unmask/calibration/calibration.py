@@ -113,7 +113,9 @@ class Calibration:
         """What given sizes cost under a measured order, on texts that all have so many tokens to fill."""
         losses = self._named(name)
         if not isinstance(losses, OneLength):
-            raise check.InputError("sizes", "be a size schedule", remedy="The texts differ in length. Use forecast instead.")
+            raise check.InputError(
+                "sizes", "be a size schedule", remedy="The texts differ in length. Use forecast instead."
+            )
         return losses.cost(sizes)
 
     def plan(self, name: str, steps: int) -> Forecast:

@@ -232,7 +232,9 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
     if not found:
         raise check.InputError("model", "have a configuration", detail=f"but '{name}' has no config.json")
     if not isinstance(found, dict):
-        raise check.InputError("model", "have a configuration", detail=f"but config.json of '{name}' is not a JSON object")
+        raise check.InputError(
+            "model", "have a configuration", detail=f"but config.json of '{name}' is not a JSON object"
+        )
     return found  # pyright: ignore[reportUnknownVariableType]
 
 

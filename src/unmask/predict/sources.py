@@ -76,7 +76,9 @@ class Logits(MaskPredictor):
         answer = _answer(self.model, tokens, self.length)
         logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
-            raise check.InputError("model", "return logits, or an object that has them", found=f"{type(answer).__name__}")
+            raise check.InputError(
+                "model", "return logits, or an object that has them", found=f"{type(answer).__name__}"
+            )
         _check_logits("model", logits, (*tokens.shape, self.vocab))
         flat = logits.flatten(0, 1)
         # The logits are there already: rows are picked a chunk at a time, not all of them copied at once.

@@ -51,8 +51,8 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
         if error.kind != "rule":
             raise
         raise check.InputError(
-            "schedule", "be words for one, or a file", found=check.shown(given), remedy=remedy
+            "schedule", "be the name of a schedule, or a file", found=check.shown(given), remedy=remedy
         ) from None
     if len(found) != 1:
-        raise check.InputError("schedule", "stand for one schedule", found=check.shown(given), remedy=remedy)
+        raise check.InputError("schedule", "describe one schedule", found=check.shown(given), remedy=remedy)
     return found[0]

@@ -246,7 +246,7 @@ def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         _claim(folder, path, about)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
+        raise check.InputError("output", "be a folder that can be written to", found=f"'{folder}' ({reason})") from None
 
 
 def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
