@@ -197,9 +197,9 @@ def test_what_cannot_be_allowed_is_refused():
         Sampler(Allowed(plain, lambda tokens, rows: None), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="at least one token at every position, which the function did not"):
         Sampler(Allowed(plain, lambda tokens, rows: none[rows % 4]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match="excluded every token of a position"):
+    with pytest.raises(InputError, match="ruled out every token at a position"):
         Sampler(Suppressed(Allowed(plain, TABLE), [1]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match="takes sequences of one length"):
+    with pytest.raises(InputError, match="needs sequences of equal length"):
         replay(Allowed(causal(), TABLE[None].repeat(2, 1, 1)), schedule, Sequences.of([[0, 1], [1]]), rng=0)
     with pytest.raises(InputError, match="'allowed' must be a table if drafts are verified"):
         Verified(Allowed(causal(), lambda tokens, rows: TABLE[rows % 4]), schedule).run((2, 4), rng=0)

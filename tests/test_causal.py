@@ -367,5 +367,5 @@ def test_drafts_are_accepted_once():
     places = Places.of(torch.tensor([0, 4]), 12)
     _, _, scanned = memory.scan(tokens, places, Places.of(torch.tensor([7]), 12))
     scanned.accepted(places)
-    with pytest.raises(InputError, match="Drafts can be accepted once"):
+    with pytest.raises(InputError, match="Drafts can be accepted only once"):
         scanned.accepted(places)

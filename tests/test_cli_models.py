@@ -528,7 +528,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     assert "was made for another model" in complaint(
         "calibrate --model", tmp_path / "twin.safetensors", "--text", text, *output
     )
-    assert "was made for sequences of 16 tokens, and this model has 8. Choose another --output" in complaint(
+    assert "was made for sequences of 16 tokens, but this model has 8. Choose another --output" in complaint(
         "calibrate --model", tmp_path / "short.safetensors", "--text", text, *output
     )
     assert "other texts or another seed" in complaint(
@@ -948,7 +948,7 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
         ),
         ((*line, "--steps 4 --texts 9"), "--texts needs --text or --data. Give one of them, or leave out --texts."),
         ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave it out."),
-        (("advise --steps 4 --dependence", place / "c.json"), "--dependence must name a file that was written by"),
+        (("advise --steps 4 --dependence", place / "c.json"), "--dependence must be a file written by"),
         (("advise --steps 4 --layout 4x4",), "--layout must be used with --dependence."),
         (("advise --steps 4 --evaluations 9",), "--evaluations must be used with --dependence."),
         (("advise --model builtin --steps 4 --dependence", measured), "was measured on another model"),

@@ -233,7 +233,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
-        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must name a column of 'F', not 'c'. It has a, b."),
+        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
         ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, as the first one has, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
@@ -245,7 +245,12 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ),
         ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' begins no row of one: field larger than"),
         ("a.csv", "a,b\n", "a", "hold at least one row, but 'F' holds none."),
-        ("a.jsonl", '{"text": "a"}\n', "b", "'column' must name a column of line 1 of 'F', not 'b'. It has text."),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n',
+            "b",
+            "'column' must be the name of a column of line 1 of 'F', not 'b'. It has text.",
+        ),
         ("a.jsonl", '{"b": null}\n', "b", "hold text in each row, but the text in line 1 of 'F' is missing."),
         ("a.txt", "", None, "hold at least one row, but 'F' holds none."),
         ("a.txt", "\ufeff", None, "hold at least one row, but 'F' holds none."),
@@ -363,7 +368,7 @@ def test_devices_and_folders_are_refused(tmp_path):
         data.rows(tmp_path)
     with pytest.raises(InputError, match=r"must be the name of an existing file, not '.*'"):
         data.rows(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match="must be a file that can be read, not 'a·b' .embedded null"):
+    with pytest.raises(InputError, match=r"must be a file that can be read, not 'a·b' \(embedded null"):
         data.rows("a\0b")
     with pytest.raises(InputError, match="must name a file, not 3"):
         data.rows(3)

@@ -207,7 +207,8 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"do_sample": True, "top_p": 0.5},
-            "Argument 'top_p' must not be used with 'top_k'. It is 50 here, which is the library's default: say top_k=0.",
+            "Argument 'top_p' must not be used with 'top_k'. It is 50 here, which is the library's default: "
+            "say top_k=0.",
         ),
         (
             {},
@@ -243,7 +244,7 @@ def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
         with pytest.raises(InputError) as caught:
             Generate(**{"schedule": "comb/even:2", "rng": 0, **settings})
         assert str(caught.value).startswith(message)
-    with pytest.raises(InputError, match=r"^Give this to model[.]generate\(…, custom_generate=…\)"):
+    with pytest.raises(InputError, match=r"^Pass this to model[.]generate\(…, custom_generate=…\)"):
         Generate("comb/even:2", rng=0)(model, torch.tensor([[1]]))
     unmasked = Masked(Config(mask_token_id=None))
     with pytest.raises(InputError, match=r"^Argument 'mask' must be given[.] The model's configuration has no"):

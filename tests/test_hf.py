@@ -710,7 +710,7 @@ def test_models_that_lack_something_are_refused_in_a_sentence(place, tmp_path):
     }.items():
         assert sentence in complaint("generate --model", f"hf:{tmp_path / name}", "--count 1")
     refused = complaint("generate --allow-pickle --model", place / "bert", "--count 1")
-    assert refused.startswith("Only a model of Hugging Face has a use for --allow-pickle.")
+    assert refused.startswith("--allow-pickle can be used only with a Hugging Face model.")
 
 
 def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):

@@ -18,7 +18,7 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers(monkeyp
     with pytest.raises(InputError) as caught:
         check_memory(2 * 10**9 + 1, "count", "Take fewer.")
     assert str(caught.value) == (
-        "Argument 'count' must fit into memory, but it needs at least 2 GB and there are only 2 GB. Take fewer."
+        "Argument 'count' must fit into memory, but it needs at least 2 GB and only 2 GB is available. Take fewer."
     )
     with pytest.raises(InputError, match=r"needs at least 10\^401 bytes and there are only 2 GB"):
         check_memory(10**401, "count")

@@ -216,9 +216,7 @@ def test_no_phase_leaves_a_step_empty(schedule, phase):
 
 @pytest.mark.parametrize("phases", [[1.0], [-0.1], [np.nan], 0.5])
 def test_phases_are_numbers_below_one(phases):
-    with pytest.raises(
-        ValueError, match="Argument 'phases' must be a list of numbers that are at least 0 and less than 1"
-    ):
+    with pytest.raises(ValueError, match="'phases' must be a list of numbers that are at least 0 and less than 1"):
         size.Offset(2).sizes_at(4, phases)
 
 

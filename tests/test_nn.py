@@ -192,7 +192,7 @@ def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
         weights.load(tmp_path / "none")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(InputError, match="is no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             weights.load(tmp_path / "pipe")
 
 

@@ -126,7 +126,7 @@ def test_a_file_gives_back_what_was_measured(measure, tmp_path):
     for part in ("values", "errors", "counts"):
         np.testing.assert_allclose(getattr(again, part), getattr(found, part), rtol=1e-6)
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InputError, match="name a file that was written by"):
+    with pytest.raises(InputError, match="be a file written by"):
         load_dependence(tmp_path / "other.json")
 
 

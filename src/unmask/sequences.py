@@ -120,7 +120,7 @@ class Sequences:
         if whole:
             raise check.InputError(
                 "",
-                "A model that needs all sequences at every call, and has no padding, needs sequences of equal length",
+                "A model that needs all sequences at every call and has no padding needs sequences of equal length",
             )
         edges = np.flatnonzero(np.diff(self.lengths.numpy())) + 1
         starts, stops = [0, *edges.tolist()], [*edges.tolist(), len(self)]

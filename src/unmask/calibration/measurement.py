@@ -112,7 +112,7 @@ def check_measurable(predictor: MaskPredictor) -> None:
         raise check.InputError(
             "predictor",
             "predict from the visible tokens only",
-            detail="but this one remembers the steps in which they were revealed, so it has no losses for an order alone",
+            detail="but this one remembers the steps in which they were revealed, so an order alone has no losses",
             remedy="Measure planned schedules with `measure_rules`, one pass each.",
         )
 

@@ -186,9 +186,7 @@ class _Part:
         """The same with drafts known."""
         if self.mark is not self.tables.newest:
             # Whoever went on from the same scan may have written other drafts over these.
-            raise check.InputError(
-                "", "Drafts can be accepted only once, and only before their memory is used for anything else"
-            )
+            raise check.InputError("", "Drafts can be accepted only once, and only before their memory is used again")
         mark = self.tables.newest = object()
         rows, _ = self._own(places)
         line, slot = self._spots(rows)

@@ -240,7 +240,7 @@ class _Revised:
         if self.predictor.whole:
             raise check.InputError(
                 "",
-                "This revision scores tokens one by one in copies of their sequence, which this predictor does not accept",
+                "This revision scores tokens in copies of their sequence, which this predictor does not accept",
             )
         every = torch.nonzero(held.flatten())[:, 0]
         found: list[tuple[Tensor, ...]] = []

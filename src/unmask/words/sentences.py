@@ -129,11 +129,7 @@ def fewest(
     if known:
         best = min(known, key=lambda row: (row["steps"], row["expected_kl"]))
         advice += f" If the data follow exactly this distribution, '{best['size']}' needs {best['steps']} steps"
-        advice += (
-            "."
-            if best["sure"]
-            else "; with fixed sizes, such a count may depend on how they happen to align with the length."
-        )
+        advice += "." if best["sure"] else "; this may only hold because fixed sizes happen to suit this length."
     return advice
 
 
