@@ -1,4 +1,4 @@
-"""The theorems as numbers: what is promised before anything is computed.
+"""The theorems as numbers: what a schedule guarantees before it runs.
 
     Theorem 1    π_tc     E KL ≤ (H_{L−K+1} − 1) / (K + H_{L−K+1} − 2) · TC  + ε_pred        2 ≤ K ≤ L
     its rate     π_tc     E KL ≤ log L / K · TC  + ε_pred                                    K ≤ L − 7

@@ -1,4 +1,4 @@
-"""Sequences of any lengths, and what is to be filled of each: what all that fills and measures is given.
+"""Sequences of any lengths and the positions to fill in each, for everything that fills or measures texts.
 
 Sequences of one length and nothing given are a tensor of token ids; everything that takes `Sequences` takes that too.
 Where lengths differ, sequences are kept side by side in one table, filled up at the end. They are worked on from the

@@ -1,4 +1,4 @@
-"""Which schedule a calibration would have one take, and what that choice costs on texts it was not made on.
+"""Which schedule a calibration recommends, and what that schedule costs on other texts.
 
 Candidates are the best blind schedule of each measured order, whose cost is a forecast, and the measured rules, which
 look at predictions or are all there is of a model that remembers. They are compared at equal evaluations: with `K`

@@ -1,4 +1,4 @@
-"""How much positions tell of each other, given what is revealed.
+"""How much positions tell you about each other, given the revealed tokens.
 
 The *dependence* of position `i` on position `j` when `n` others are visible is by how much revealing `j` lowers the
 loss at `i`,

@@ -1,4 +1,4 @@
-"""Measure a model once; then the best schedule for it is a computation.
+"""Measure a model once; then compute the best schedule for it.
 
 For a blind order, one forward pass per text with the first `n` tokens of the order visible gives the loss of every
 token after them. From some such `n`, fine where the losses change, the cost of any sizes is a sum and the best sizes

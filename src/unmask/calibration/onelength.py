@@ -1,4 +1,4 @@
-"""What was measured under one order on texts that all have as many tokens to fill.
+"""What was measured under one order on texts that all have the same number of tokens to fill.
 
 There are two kinds. In the random order every masked token is as good as any other, so that `ℓ(n, ·)` is one number,
 the loss curve: it is a line between the measured places, and cuts may fall anywhere (`Curved`). In any other order

@@ -1,4 +1,4 @@
-"""An order made better by measuring it: exchanges that lower what it costs on texts.
+"""An order improved by measuring it: swaps of positions that lower its cost on texts.
 
 Pairs do not tell all (`unmask.calibration.dependence`), and a trained model is not equally good in all orders. So
 orders are compared by what counts,

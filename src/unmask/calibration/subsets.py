@@ -1,4 +1,4 @@
-"""Measure how much positions tell of each other after every set of others: where there are few of them.
+"""Measure how much positions tell you about each other after every set of others, for a small number of positions.
 
 Pairs given so many others on average do not tell all (`unmask.calibration.dependence`). With at most 16 positions there
 is no need to average: every set `A` is made visible on texts, and predictions given `A` are compared with those given

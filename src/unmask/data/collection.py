@@ -1,4 +1,4 @@
-"""Rows together: a sample of a file, or all of it some rows at a time.
+"""Collections of rows: a sample of a file, or the whole file in chunks.
 
 What a model is measured on is a few rows of a file, which may have millions. `collect` draws them while it reads: each
 row has a random number, and the rows with the smallest numbers are kept. So every set of rows that fit is as likely as

@@ -1,4 +1,4 @@
-"""What lines say: JSON objects, plain sequences, FASTA records, cells of a table.
+"""How lines are read: JSON objects, plain sequences, FASTA records, cells of a table.
 
 Each format is a function from lines to rows. What is wrong with a row is one sentence that names its line; extra keys
 and columns are nobody's mistake, and blank lines are no rows.

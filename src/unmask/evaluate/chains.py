@@ -1,4 +1,4 @@
-"""The exact law of a sampler that takes tokens back, for distributions small enough to enumerate.
+"""The exact distribution of a sampler that takes tokens back, for distributions small enough to enumerate.
 
 With a revision the sampler is a Markov chain on partial sequences, followed here from step to step whatever the rule.
 """

@@ -1,4 +1,4 @@
-"""Models ready to be scheduled: the built-in ones, those of your own, and those of Hugging Face.
+"""Models that you can use with a schedule: the built-in ones, your own, and those from Hugging Face.
 
 "builtin" looks both ways and is at home with any schedule; "causal" is causal in the schedule, made for combs from the
 first position on, and computes every token once.

@@ -1,4 +1,4 @@
-"""Approximate caches for networks that look both ways: a step computes some positions anew and keeps the others.
+"""Approximate caches for networks that look both ways: a step recomputes some positions and keeps the others.
 
 In such a network every new token changes the keys and values of all positions, in all layers but the first. A cache
 leaves most of them as they were: the positions of a step that are *fresh* go through the layers, and attend to the

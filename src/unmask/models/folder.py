@@ -1,4 +1,4 @@
-"""What a folder of Hugging Face would have us read, looked at before it is read.
+"""The files that a Hugging Face folder asks us to read, checked before they are read.
 
 The weights of a large model lie in several files, which an index names. It can name anything: pickled weights, which
 run what they like when they are read, or files that have nothing to do with the model.

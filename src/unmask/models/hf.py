@@ -1,4 +1,4 @@
-"""Models of Hugging Face: `hf:NAME` or `hf:FOLDER`.
+"""Models from Hugging Face: `hf:NAME` or `hf:FOLDER`.
 
 Any masked language model of `transformers` that comes with a tokenizer is a mask predictor: the tokenizer says which
 token is the mask, and which special tokens stand around a text. These are fixed, and none is ever drawn.

@@ -1,4 +1,4 @@
-"""Block-causal models of Hugging Face, with the finished blocks kept.
+"""Block-causal models from Hugging Face, which keep their finished blocks.
 
 Four families attend within a block and to the blocks before it, each called in its own way:
 

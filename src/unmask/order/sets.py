@@ -1,4 +1,4 @@
-"""An order that is written down."""
+"""An order given as a list of sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Slots: which tokens may stand at which position.
+"""Slots: which tokens are allowed at which position.
 
 A date has digits in some places and a dash in others, a board cell one of the numbers that its row still lacks. With
 

@@ -1,4 +1,4 @@
-"""What a model says about some positions, read through what a sampler wants of it.
+"""What a model predicts at some positions, in the form that a sampler needs.
 
 Logits are a means: confidence, margin, entropy and log-probabilities are computed lazily, a chunk of rows at a time, in
 float32 or better whatever the model's dtype, and never as a float64 array over the whole vocabulary.

@@ -1,4 +1,4 @@
-"""What becomes of a position once it is chosen: a token is drawn from its prediction.
+"""How a chosen position gets its token: by a draw from its prediction.
 
     Categorical     at a temperature (1 is the law the guarantees are about)
     TopK, TopP      after cutting the tail

@@ -1,4 +1,4 @@
-"""What a batch starts from: token ids, and which of them are to be filled."""
+"""What a batch starts from: token ids, and which positions to fill."""
 
 from typing import cast
 
