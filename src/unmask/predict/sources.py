@@ -1,4 +1,4 @@
-"""Where predictions come from: a known distribution, any network that returns logits, or its body and head separately."""
+"""Where predictions come from: a known distribution, any network that returns logits, or its body and head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
