@@ -704,7 +704,7 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     text = run(*line)
     assert "Written:" in text.stdout
     (tmp_path / "u.txt").write_text("ab ca " * 100)
-    assert "holds one on another text or alphabet" in complaint(
+    assert "holds a run on another text or alphabet" in complaint(
         "train --text", tmp_path / "u.txt", "--output", tmp_path / "run", SMALL
     )
     assert "must be empty or hold the same run" in complaint(*line, "--seed 1")

@@ -572,7 +572,7 @@ def test_a_chat_model_is_given_messages(tmp_path):
         found = data.encode(known, row(prompt=message), answer=5)
         assert found.tokens.tolist() == [*talking.chat(message), *[4] * 5]
         assert found.first == found.tokens.size - 5 == (~found.masked).sum()
-    with pytest.raises(InputError, match="its prompt must be a message in tokens of the model"):
+    with pytest.raises(InputError, match="its prompt must contain only tokens of the model"):
         data.encode(known, row(prompt="zebra"), answer=5)
 
 

@@ -304,7 +304,7 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
     for message in ("the [MASK] cat", "the zebra"):
-        with pytest.raises(ValueError, match="must be a message in tokens of the model, without its mask token"):
+        with pytest.raises(ValueError, match="must contain only tokens of the model, and not its mask token"):
             model.codec.chat(message)
 
 

@@ -64,7 +64,7 @@ def advise(
     length: int | None,
     seed: int,
 ) -> Report:
-    """Say how many steps to take, in which order and with which sizes.
+    """Recommend a schedule: how many steps, which order and which sizes.
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is counted from
     the best cost of one token at a time, among the orders that were measured. The advice is the schedule with the

@@ -74,8 +74,8 @@ _PARTS = (
 )
 @click.option(
     "--length", type=options.INTEGER, metavar="L",
-    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models] With --data: "
-    "tokens to fill after a prompt without gaps. [default: 128, or half of what the model takes if that is less]",
+    help="Tokens per sequence. [default: the model's maximum, but at most 256 for Hugging Face models] With --data: "
+    "tokens to fill after a prompt without gaps. [default: 128, or half the model's maximum if that is less]",
 )  # fmt: skip
 @click.option("--prompt", help="Text to complete. Each _, or the model's own mask token, is a gap of one token.")
 @click.option(

@@ -233,7 +233,7 @@ workers = bundled(
         help="local, or ray to use many cores, GPUs or machines. The results are the same.",
     ),
     click.option(
-        "--workers", type=INTEGER, metavar="N", help="With ray: number of workers. [default: all that it has]",
+        "--workers", type=INTEGER, metavar="N", help="With ray: number of workers. [default: as many as the cluster has room for]",
     ),
     click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, such as auto."),
 )  # fmt: skip
@@ -274,7 +274,7 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
 model = model_by_default(BUILTIN)
 length = click.option(
     "--length", type=INTEGER, metavar="L",
-    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models]",
+    help="Tokens per sequence. [default: the model's maximum, but at most 256 for Hugging Face models]",
 )  # fmt: skip
 _TEXT = "Text that the model has not seen, in its alphabet. The built-in models know a to z and the space."
 DATA = (

@@ -246,7 +246,7 @@ def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         _claim(folder, path, about)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a folder that can be written to", found=f"'{folder}' ({reason})") from None
+        raise check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})") from None
 
 
 def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
@@ -273,6 +273,6 @@ def _compare(path: Path, about: dict[str, Any]) -> None:
         raise check.InputError(
             "output",
             "be empty or hold the same run",
-            detail=f"but '{path.parent}' holds one on another text or alphabet",
+            detail=f"but '{path.parent}' holds a run on another text or alphabet",
             remedy="Choose another folder.",
         )
