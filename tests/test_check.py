@@ -84,7 +84,7 @@ from unmask.information.curve import Curve
             "Argument 'target' must have one axis of equal size per token, not the shape (1, 3).",
         ),
         (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but ends at -0.5."),
-        (lambda: Curve([]), ValueError, "Argument 'loss' must be a list of at least one finite number."),
+        (lambda: Curve([]), ValueError, "Argument 'loss' must be a non-empty list of finite numbers."),
     ],
 )
 def test_bad_arguments_get_one_sentence(call, error, sentence):

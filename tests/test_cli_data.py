@@ -291,7 +291,7 @@ BAD = [
     ('{"text": ""}', "have something in each row, but the text in line 7 of 'F' is empty", "both"),
     ('{"text": "a"', "hold a JSON object in each line, but line 7 of 'F' is not one", "both"),
     ('{"prompt": "' + "a" * 40 + '"}',
-     "have rows of at most 40 tokens, the most that the model takes, but line 7 of 'F' has", "generate"),
+     "have rows of at most 40 tokens, the model's maximum, but line 7 of 'F' has", "generate"),
 ]  # fmt: skip
 
 

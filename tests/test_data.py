@@ -185,7 +185,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ),
         ("abc", "hold a JSON object in each line, but line 2 of 'F' is not one: expecting value at character 1."),
         ("17", "hold a JSON object in each line, but line 2 of 'F' is 17."),
-        (f"[{GOOD}]", "but line 2 of 'F' begins an array. An array of objects is taken apart by: jq -c"),
+        (f"[{GOOD}]", "but line 2 of 'F' begins an array. To split an array of objects into lines, run: jq -c"),
         ("[", "but line 2 of 'F' begins an array."),
         ('{"a":' * 100_000, "hold a JSON object in each line, but line 2 of 'F' is not one."),
         (f'{{"text": {"1" * 5000}}}', "hold a JSON object in each line, but line 2 of 'F' is not one."),
@@ -202,7 +202,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ('{"text": "a", "prompt": "b"}', f"{EACH} has prompt and text."),
         ('{"text": "a", "answer": "b"}', f"{EACH} has answer and text."),
         ('{"prompt": "a", "answer": "b", "given": [0]}', f"{EACH} has prompt and answer and given."),
-        ('{"text": "a", "given": [-1]}', "say what is given by positions, or by the text with '_' for what is to be"),
+        ('{"text": "a", "given": [-1]}', "list the given positions, or give the text with '_' for each token"),
         ('{"text": "a", "given": [true]}', "but line 2 of 'F' says [true]."),
         ('{"text": "a", "given": ""}', "but line 2 of 'F' says \"\"."),
         ('{"text": "a", "given": 0}', "but line 2 of 'F' says 0."),
@@ -235,7 +235,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
         ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
         ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
-        ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, as the first one has, but line 3 of 'F' has 1."),
+        ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
         (
             "a.csv",
@@ -260,7 +260,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "a.parquet.gz",
             "abc",
             "a",
-            "be a Parquet file, not 'F'. Parquet files are compressed inside: unpack the file first.",
+            "be a Parquet file, not 'F'. Parquet files are already compressed inside: decompress the file first.",
         ),
     ],
 )
@@ -312,10 +312,10 @@ def test_half_of_a_packed_file_is_one_sentence(tmp_path, ending, pack):
         list(data.rows(path))
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + b"\0" * 200 + whole[middle + 200 :])
-    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be unpacked after line \d+\.$"):
+    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be decompressed after line \d+\.$"):
         list(data.rows(path))
     path.write_bytes(b"plain text\n")
-    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be unpacked after line 0\.$"):
+    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be decompressed after line 0\.$"):
         data.rows(path)
 
 
@@ -503,7 +503,11 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"prompt": "a9"}, 3, f"{FITS} prompt must use the 27 characters"),
         ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use the 27 characters"),
         ({"text": "ab", "given": "a__"}, None, "in each row, but line 7 of 'rows.jsonl' has 3 and 2."),
-        ({"text": "ab", "given": "b_"}, None, "give tokens of the text itself, but line 7 of 'rows.jsonl' has 'b' in"),
+        (
+            {"text": "ab", "given": "b_"},
+            None,
+            "have given tokens that agree with the text, but line 7 of 'rows.jsonl' has 'b' in",
+        ),
         ({"text": "ab", "given": "ab"}, None, "have something to fill in each row, but line 7 of 'rows.jsonl' has no"),
         ({"text": "ab", "given": (0, 1)}, None, "have something to fill in each row"),
         ({"text": "ab", "given": (2,)}, None, f"{FITS} given must be at most 1, not 2."),
@@ -623,7 +627,7 @@ def test_nothing_left_is_one_sentence():
         data.collect(model(), []).required()
     with pytest.raises(InputError, match="'rows' must be iterable, not 3"):
         data.collect(model(), 3)
-    must = r"must have a row of at most 40 tokens, the most that the model takes, but line 1 of 'a.txt'"
+    must = r"must have a row of at most 40 tokens, the model's maximum, but line 1 of 'a.txt'"
     with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
         data.collect(model(), many(1, long={0})).required()
     with pytest.raises(InputError, match=must + r" has 50, and the others have too many as well\.$"):

@@ -208,7 +208,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
             {},
             {"do_sample": True, "top_p": 0.5},
             "Argument 'top_p' must not be used with 'top_k'. It is 50 here, which is the library's default: "
-            "say top_k=0.",
+            "pass top_k=0.",
         ),
         (
             {},

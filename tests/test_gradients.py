@@ -244,7 +244,7 @@ def test_what_cannot_be_differentiated_or_understood_is_refused():
         log_likelihood(model.predictor(), schedule, texts, rng=0, recompute=1)
     with pytest.raises(InputError, match="'end' must be at most 3, not 9"):
         log_likelihood(model.predictor(), schedule, texts, rng=0, end=9)
-    with pytest.raises(InputError, match="'predictor' must predict all steps of a text in one pass, not a Reading"):
+    with pytest.raises(InputError, match="'predictor' must predict all steps of a text in one pass, but Reading"):
         model.predictor().stepped(texts, texts, texts[0])
     nothing = Logits(lambda tokens: torch.full((*tokens.shape, VOCAB), torch.nan), VOCAB, VOCAB)
     with pytest.raises(InputError, match="not numbers"):

@@ -433,7 +433,7 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")
     assert chat["length"] == 8
     assert all(row[:3] == [-1] * 3 and -1 not in row[3:] for row in chat["revealed"])
-    assert "at most 17, not 18. So many tokens are left" in complaint(
+    assert "at most 17, not 18. The model has room for" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
 

@@ -20,7 +20,7 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers(monkeyp
     assert str(caught.value) == (
         "Argument 'count' must fit into memory, but it needs at least 2 GB and only 2 GB is available. Take fewer."
     )
-    with pytest.raises(InputError, match=r"needs at least 10\^401 bytes and there are only 2 GB"):
+    with pytest.raises(InputError, match=r"needs at least 10\^401 bytes and only 2 GB is available"):
         check_memory(10**401, "count")
     monkeypatch.setattr(_memory, "machine_memory", lambda: None)  # a system that does not say
     check_memory(10**401, "count")

@@ -291,7 +291,7 @@ def test_whatever_is_wrong_is_one_sentence(folder, name, sentence):
 
 
 def test_what_hugging_face_may_do_is_not_asked_of_a_function(folder):
-    with pytest.raises(InputError, match=r"Only a model of Hugging Face .* runs as it is\."):
+    with pytest.raises(InputError, match=r"only with a Hugging Face model\. .* runs in any case\."):
         models.load("py:mine.py:good", trust_remote_code=True)
 
 

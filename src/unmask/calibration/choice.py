@@ -156,7 +156,7 @@ def _ranked(calibration: Calibration, steps: int, spent: float = 0.0) -> list[Ca
     ]
     if not blind and not rules:
         fewest = math.ceil(min(rule.spent for rule in calibration.rules.values()) / (1 + TOLERANCE))
-        remedy = "No schedule that was measured takes fewer."
+        remedy = "No measured schedule takes fewer."
         raise check.InputError("steps", f"be at least {fewest}", found=f"{steps}", remedy=remedy)
     return sorted([*blind, *rules], key=lambda each: each.plan.nll)
 

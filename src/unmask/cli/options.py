@@ -233,7 +233,8 @@ workers = bundled(
         help="local, or ray to use many cores, GPUs or machines. The results are the same.",
     ),
     click.option(
-        "--workers", type=INTEGER, metavar="N", help="With ray: number of workers. [default: as many as the cluster has room for]",
+        "--workers", type=INTEGER, metavar="N",
+        help="With ray: number of workers. [default: as many as the cluster has room for]",
     ),
     click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, such as auto."),
 )  # fmt: skip
@@ -256,8 +257,8 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
         "source",
         click.option(
             "--model", type=Words(MODELS, files=True), default=name, show_default=True, metavar="MODEL",
-            help="builtin, causal, a .safetensors file saved by unmask, a folder of `unmask train`, hf:NAME_OR_FOLDER "
-            "for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model that your function "
+            help="builtin, causal, a .safetensors file saved by unmask, a folder written by `unmask train`, "
+            "hf:NAME_OR_FOLDER for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model that your function "
             "returns (this runs the code in that file).",
         ),
         click.option(

@@ -78,7 +78,7 @@ class Collected:
         detail = f"but {self.long_row.where} has {self.long_tokens}, and the others have too many as well"
         if self.long == 1:
             detail = f"but {self.long_row.where}, the only one, has {self.long_tokens}"
-        must = f"have a row of at most {self.limit} tokens, the most that the model takes"
+        must = f"have a row of at most {self.limit} tokens, the model's maximum"
         raise check.InputError("data", must, detail=detail)
 
 
@@ -177,5 +177,5 @@ def _iterated(name: str, values: Iterable[T]) -> Iterator[T]:
 
 def _check_room(count: int, width: int) -> None:
     if count * width > check.ROOM:
-        remedy = "Take some of them with {most}, or some at a time."
+        remedy = "Draw a sample of them with {most}, or read them in chunks."
         raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens in total", remedy=remedy)

@@ -93,7 +93,7 @@ def lines(source: Stream) -> Iterator[tuple[int, str]]:
         detail = f"but {source.name} breaks off after line {number}"
         raise check.InputError("data", "be a complete file", detail=detail) from None
     except _BROKEN:
-        detail = f"but {source.name} cannot be unpacked after line {number}"
+        detail = f"but {source.name} cannot be decompressed after line {number}"
         raise check.InputError("data", "be an intact file", detail=detail) from None
     except OSError as error:
         raise unreadable(source.name.strip("'"), "data", error) from None

@@ -65,7 +65,11 @@ def load(
     if trust_remote_code or allow_pickle:
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
         named = str(name).startswith(python.PREFIX)
-        remedy = "The code of this one runs as it is." if named else f"Write 'hf:{name}', or leave it out."
+        remedy = (
+            "Leave it out: the code of this model runs in any case."
+            if named
+            else f"Write 'hf:{name}', or leave it out."
+        )
         raise check.InputError("", f"{allowed} can be used only with a Hugging Face model", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)

@@ -234,7 +234,9 @@ class MaskPredictor(ABC):
         Raises:
             InputError: as it cannot.
         """
-        raise check.InputError("predictor", "predict all steps of a text in one pass", detail=f"but {type(self).__name__} cannot")
+        raise check.InputError(
+            "predictor", "predict all steps of a text in one pass", detail=f"but {type(self).__name__} cannot"
+        )
 
 
 def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:

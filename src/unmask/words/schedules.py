@@ -185,7 +185,7 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
         if calibration.curve is None:
             if calibration.random is not None:
                 must = f"Size '{size_word}' needs texts that all have the same number of tokens to fill"
-                raise check.InputError("", must, remedy="Those of the {calibration} differ. Use 'optimal'.")
+                raise check.InputError("", must, remedy="The texts of {calibration} differ. Use 'optimal'.")
             raise _unmeasured(size_word, "random", calibration)
         assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder | order.Spaced)
         return Schedule(size.SquareRoot(steps, calibration.curve), ranking)
