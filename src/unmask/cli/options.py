@@ -258,8 +258,8 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
         click.option(
             "--model", type=Words(MODELS, files=True), default=name, show_default=True, metavar="MODEL",
             help="builtin, causal, a .safetensors file saved by unmask, a folder written by `unmask train`, "
-            "hf:NAME_OR_FOLDER for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model that your function "
-            "returns (this runs the code in that file).",
+            "hf:NAME_OR_FOLDER for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model "
+            "that your function returns (this runs the code in that file).",
         ),
         click.option(
             "--trust-remote-code", is_flag=True, help="Run the Python code that comes with a Hugging Face model."
