@@ -189,7 +189,7 @@ def test_what_cannot_be_allowed_is_refused():
     with pytest.raises(InputError, match="'allowed' must be a function"):
         Allowed(plain, [[True]])
     schedule = Schedule(size.Even(2), order.Random())
-    with pytest.raises(InputError, match="'allowed' must say it for each of the 4 positions, not for 3"):
+    with pytest.raises(InputError, match="'allowed' must have a row for each of the 4 positions, not for 3"):
         Sampler(Allowed(plain, TABLE[:3]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match=r"'allowed' must have the shape \(2, 4, 3\) of the batch"):
         Sampler(Allowed(plain, TABLE[None]), schedule).run((2, 4), rng=0)

@@ -397,7 +397,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
         )
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
         assert "must be text in UTF-8" in complaint(*line, tmp_path / "binary.txt")
-        assert "no such file" in complaint(*line, tmp_path / "none.txt")
+        assert "the name of an existing file" in complaint(*line, tmp_path / "none.txt")
     assert not (tmp_path / "c.json").exists()
 
 

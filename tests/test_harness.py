@@ -160,7 +160,7 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"steps": 17}, "Argument 'steps' must be at most the length 16, not 17."),
         ({"size": "evne"}, "Argument 'size' must be a known name, not 'evne'."),
         ({"order": "cmob"}, "Argument 'order' must be a known name, not 'cmob'."),
-        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not go with 'steps'."),
+        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not be used with 'steps'."),
         ({"max_gen_toks": 17}, "Argument 'max_gen_toks' must be at most 16, not 17."),
         ({"schedule": "none.json"}, "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
         ({"schedule": "comb/even:17"}, "Argument 'schedule' must be valid, but 'comb/even:17' is not"),

@@ -188,7 +188,7 @@ def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
     with pytest.raises(InputError, match=r"must be a file, not the folder '.*'"):
         weights.load(tmp_path)
-    with pytest.raises(InputError, match="no such file or directory"):
+    with pytest.raises(InputError, match="the name of an existing file"):
         weights.load(tmp_path / "none")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
