@@ -15,8 +15,9 @@ WIDTH = 100
 OPENING = """\
 # Commands
 
-The help of every command, as `--help` prints it (`python .ci/commands.py` writes this page). A mistake is one sentence
-on stderr and exit code 2; `unmask --traceback COMMAND …` shows where it comes from.
+This page shows the help of every command, as `--help` prints it (`python .ci/commands.py` writes the page). If you make
+a mistake, the command prints one sentence to stderr and exits with code 2. To see where an error comes from, run
+`unmask --traceback COMMAND …`.
 """
 
 

@@ -142,11 +142,11 @@ def test_a_worker_without_room_is_refused_rather_than_awaited_for_ever(ray):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        with pytest.raises(ValueError, match="A worker needs 4 CPUs, and no machine of the cluster has so many"):
+        with pytest.raises(ValueError, match="A worker needs 4 CPUs, but no machine of the cluster has that many"):
             Ray().map(lambda shard, report: shard, [1])
     finally:
         torch.set_num_threads(threads)
-    with pytest.raises(ValueError, match="A worker needs 1 GPU, and no machine"):
+    with pytest.raises(ValueError, match="A worker needs 1 GPU, but no machine"):
         Ray(gpu=True).map(lambda shard, report: shard, [1])
     with pytest.raises(ValueError, match="Argument 'workers' must be at least 1, not 0"):
         Ray(workers=0)

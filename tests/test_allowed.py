@@ -189,19 +189,19 @@ def test_what_cannot_be_allowed_is_refused():
     with pytest.raises(InputError, match="'allowed' must be a function"):
         Allowed(plain, [[True]])
     schedule = Schedule(size.Even(2), order.Random())
-    with pytest.raises(InputError, match="'allowed' must say it for each of the 4 positions, not for 3"):
+    with pytest.raises(InputError, match="'allowed' must have a row for each of the 4 positions, not for 3"):
         Sampler(Allowed(plain, TABLE[:3]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match=r"'allowed' must have the shape \(2, 4, 3\) of the batch"):
         Sampler(Allowed(plain, TABLE[None]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match=r"'allowed' must give booleans of shape \(4, 3\)"):
+    with pytest.raises(InputError, match=r"'allowed' must return booleans of shape \(4, 3\)"):
         Sampler(Allowed(plain, lambda tokens, rows: None), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="at least one token at every position, which the function did not"):
         Sampler(Allowed(plain, lambda tokens, rows: none[rows % 4]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match="excluded every token of a position"):
+    with pytest.raises(InputError, match="ruled out every token at a position"):
         Sampler(Suppressed(Allowed(plain, TABLE), [1]), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match="takes sequences of one length"):
+    with pytest.raises(InputError, match="needs sequences of equal length"):
         replay(Allowed(causal(), TABLE[None].repeat(2, 1, 1)), schedule, Sequences.of([[0, 1], [1]]), rng=0)
-    with pytest.raises(InputError, match="'allowed' must be a table where drafts are verified"):
+    with pytest.raises(InputError, match="'allowed' must be a table if drafts are verified"):
         Verified(Allowed(causal(), lambda tokens, rows: TABLE[rows % 4]), schedule).run((2, 4), rng=0)
 
 
@@ -251,7 +251,7 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     )
     assert none["rows"][0]["bits_per_token"] == pytest.approx(0, abs=1e-6)
     assert complaint(*line, "--allow", "3:ab") == (
-        "--allow must allow what the texts hold, but sequence 1 has 'c' at position 3."
+        "--allow must allow the tokens that the texts contain, but sequence 1 has 'c' at position 3."
     )
     assert "--allow cannot be used with --calibration" in complaint(*line, "--allow", "3:ab", "--calibration", "c.json")
 
@@ -260,12 +260,12 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     ("word", "said"),
     [
         ("abc", "--allow must be a rule such as 3:abc or 10-20:0123456789, or a .json file of them, not 'abc'."),
-        ("3:", "--allow must name at least one token for position 3."),
-        ("0:a", "--allow must name positions from 1 on, the lower one first, not 0."),
-        ("5-3:a", "--allow must name positions from 1 on, the lower one first, not 5-3."),
+        ("3:", "--allow must allow at least one token at position 3."),
+        ("0:a", "--allow must name positions that start at 1, the lower one first, not 0."),
+        ("5-3:a", "--allow must name positions that start at 1, the lower one first, not 5-3."),
         ("17:a", "--allow must name positions up to 16, not 17."),
         ("3:xyz", "--allow must use the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
-        ("missing.json", "--allow must name a file to read"),
+        ("missing.json", "--allow must be the name of an existing file"),
     ],
 )
 def test_words_for_no_slot_are_refused_in_one_sentence(place, word, said):

@@ -454,7 +454,7 @@ def test_the_command_names_its_own_option_where_a_calibration_is_none(tmp_path):
     (tmp_path / "notes.md").write_text("no JSON")
     result = CliRunner().invoke(main, ["explore", "--no-browser", "--calibration", str(tmp_path / "notes.md")])
     assert result.exit_code == 2
-    assert "--calibration must be a calibration in valid JSON" in result.output
+    assert "--calibration must be a calibration file in valid JSON" in result.output
 
 
 def test_what_does_not_fit_into_memory_blames_no_number_in_particular():

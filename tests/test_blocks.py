@@ -406,7 +406,7 @@ def test_blocks_of_the_text_have_words():
     ("make", "words"),
     [
         (lambda: Blockwise(object(), 5, 5), "be a BlockNetwork"),
-        (lambda: Blockwise(network(), 5, 5, pad=5), "be another token"),
+        (lambda: Blockwise(network(), 5, 5, pad=5), "be a different token"),
         (lambda: Blockwise(network(), 5, 5, length=0), "at least 1"),
         (lambda: BlockConfig(vocab=5, length=8, block=0), "at least 1"),
         (lambda: network().predictor()(*2 * (torch.zeros((1, 40), dtype=torch.int64),)), "booleans"),

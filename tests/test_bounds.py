@@ -50,7 +50,7 @@ def test_theorem_2_is_refused_where_it_does_not_hold():
 
 
 def test_theorem_1_is_refused_for_one_step():
-    with pytest.raises(ValueError, match="Theorem 1 holds from 2 steps on"):
+    with pytest.raises(ValueError, match="Theorem 1 needs at least 2 steps"):
         bounds.theorem_1(2000, 1, 1.0)
 
 

@@ -34,12 +34,12 @@ TEXTS = torch.from_numpy(CHAIN.sample(8, rng=np.random.default_rng(0)))
 def test_a_head_of_another_width_than_the_vocabulary_is_refused(width):
     """A broader one could draw the mask itself, a narrower one never draws some tokens."""
     model = Headed(lambda tokens: torch.zeros(*tokens.shape, 3), torch.nn.Linear(3, width), 8, 8)
-    with pytest.raises(ValueError, match=rf"Argument 'head' must give logits of shape \(1, 8\), not \(1, {width}\)"):
+    with pytest.raises(ValueError, match=rf"Argument 'head' must return logits of shape \(1, 8\), not \(1, {width}\)"):
         Sampler(model, EVEN).run((1, 4), rng=[0])
 
 
 def test_a_model_that_gives_no_logits_is_refused():
-    with pytest.raises(ValueError, match="Argument 'model' must give logits, or an object with them, not tuple"):
+    with pytest.raises(ValueError, match="Argument 'model' must return logits, or an object that has them, not tuple"):
         Sampler(Logits(lambda tokens: (tokens,), 4, 4), EVEN).run((1, 4), rng=[0])
 
 
@@ -110,12 +110,12 @@ def test_sizes_that_do_not_split_the_positions_are_refused():
 
 
 def test_an_order_that_leaves_out_a_position_is_refused():
-    with pytest.raises(ValueError, match=r"The order must hold every masked position once, which Twice\(\) did not"):
+    with pytest.raises(ValueError, match=r"The order must contain every masked position once, but Twice\(\) did not"):
         Sampler(PREDICTOR, Schedule(size.Even(4), Twice())).run((1, 12), rng=[0])
 
 
 def test_a_size_that_reveals_nothing_of_one_sequence_is_refused_at_once():
-    with pytest.raises(ValueError, match=r"at least one of the masked positions, which Hesitant\(\) did not"):
+    with pytest.raises(ValueError, match=r"at least one of the masked positions, but Hesitant\(\) did not"):
         Sampler(PREDICTOR, Schedule(Hesitant(), order.Confidence())).run((3, 12), rng=[0, 1, 2])
 
 
@@ -175,7 +175,7 @@ def test_residues_are_a_list(residues):
 
 
 def test_an_exact_error_is_asked_for_a_size():
-    with pytest.raises(ValueError, match="Argument 'size' must be a size that is drawn beforehand, not a Schedule"):
+    with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Schedule"):
         expected_kl(EVEN, CHAIN.curve())
 
 

@@ -270,7 +270,7 @@ def test_what_cannot_be_cached_is_refused(network):
     with pytest.raises(InputError) as caught:
         replay(Cached(network.predictor(), Dual(4)), Schedule(size.Even(2), order.Random()), tokens, rng=0)
     assert str(caught.value) == (
-        "Predictions are asked for outside the block that the cache computes. "
+        "The schedule asks for predictions outside the block that the cache computes. "
         "Give the cache the length of the schedule's own blocks."
     )
     with pytest.raises(InputError, match="must be exact to verify drafts, but this one has an approximate cache"):

@@ -76,9 +76,9 @@ def test_a_calibration_survives_its_file(calibration, tmp_path):
     assert mine.schedule.order == theirs.schedule.order
     assert again.plan("random", 5).nll == pytest.approx(calibration.plan("random", 5).nll, rel=1e-5)
     (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(ValueError, match="must be a calibration in valid JSON"):
+    with pytest.raises(ValueError, match="must be a calibration file in valid JSON"):
         Calibration.load(tmp_path / "bad.json")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+    with pytest.raises(ValueError, match=r"must be the name of an existing file, not '.*'"):
         Calibration.load(tmp_path / "none.json")
 
 
@@ -117,7 +117,7 @@ def test_places_that_were_asked_for_are_measured():
         ({"losses": {"random": {}}}, "'order' of the order random must be there."),
         ({"losses": {"random": 3}}, "'order' of the order random must be there."),
         ({"losses": 3}, "'losses' must be an object, not 3."),
-        ({"length": 31}, "'visible' of the order .* must ascend from 0 and stay below 31"),
+        ({"length": 31}, "'visible' of the order .* must be ascending numbers from 0 and below 31"),
         ({"length": "32"}, "'length' must be an integer, not '32'."),
         ({"length": 10**400}, "'length' must be at most 9007199254740991, not a number of 4"),
         ({"texts": True}, "'texts' must be an integer, not True."),
@@ -137,7 +137,10 @@ def test_a_damaged_calibration_is_refused(calibration, change, reason):
     ("change", "reason"),
     [
         ({"order": {"name": "combs"}}, "'order' of the order random must be a known name, not 'combs'. Did you mean"),
-        ({"order": {"name": "confidence"}}, "'order' of the order random must be one that is drawn beforehand"),
+        (
+            {"order": {"name": "confidence"}},
+            "'order' of the order random must be one that does not look at",
+        ),
         ({"order": {"name": "comb", "segments": "x"}}, "'segments' of the order random must be an integer, not 'x'."),
         ({"visible": [0.5]}, "'visible' of the order random must be a list of integers."),
         ({"visible": [[0], [1, 2]]}, "'visible' of the order random must be an array, not rows of different lengths."),
@@ -458,8 +461,8 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
         ({"tokens": TEXTS + 1}, "'tokens' must hold token ids from 0 to 3"),
         ({"tokens": TEXTS[:, :0]}, "'masked' must have at least one position in each text"),
         ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not function. Wrap a model"),
-        ({"order": order.Confidence()}, "'order' must be an order that is drawn beforehand, not Confidence"),
-        ({"order": "random"}, "'order' must be an order that is drawn beforehand, not 'random'"),
+        ({"order": order.Confidence()}, "'order' must be an order that does not look at predictions, not Confidence"),
+        ({"order": "random"}, "'order' must be an order that does not look at predictions, not 'random'"),
         ({"points": 0}, "'points' must be at least 1, not 0"),
         ({"points": 2.5}, "'points' must be an integer, not 2.5"),
         ({"points": "all"}, "'points' must be an integer, not 'all'"),
@@ -513,7 +516,7 @@ def test_a_model_whose_losses_are_not_numbers_is_refused(kind):
         with pytest.raises(InputError, match="logits that are not numbers"):
             replay(each, Schedule(size.Even(3), kind), texts, rng=[0] * 4)
     excluding = Logits(lambda tokens: torch.tensor([0.0, 0.0, 0.0, -torch.inf]).expand(*tokens.shape, 4), 4, 4)
-    with pytest.raises(InputError, match=r"^The model excludes a token of the texts, whose loss is infinite"):
+    with pytest.raises(InputError, match=r"^The model gives a token of the texts probability 0, so its loss is"):
         measure(excluding, kind, texts % 2 + 2, rng=0)
 
 

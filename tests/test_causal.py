@@ -272,7 +272,7 @@ def test_what_cannot_be_verified_is_refused_in_a_sentence():
         def __call__(self, log_probabilities, uniform, rows):
             return log_probabilities.argmax(dim=-1)
 
-    with pytest.raises(InputError, match="'draw' must have a law to be verified by, not a Mine"):
+    with pytest.raises(InputError, match="'draw' must have a known distribution, to verify drafts, not a Mine"):
         Verified(predictor, Schedule(size.Even(3), order.Random()), Mine()).run((1, 12), rng=0)
 
 
@@ -367,5 +367,5 @@ def test_drafts_are_accepted_once():
     places = Places.of(torch.tensor([0, 4]), 12)
     _, _, scanned = memory.scan(tokens, places, Places.of(torch.tensor([7]), 12))
     scanned.accepted(places)
-    with pytest.raises(InputError, match="Drafts can be accepted once"):
+    with pytest.raises(InputError, match="Drafts can be accepted only once"):
         scanned.accepted(places)

@@ -35,7 +35,7 @@ from unmask.information.curve import Curve
         (
             lambda: check.probabilities("weights", [0.5, 0.4]),
             ValueError,
-            "Argument 'weights' must sum to 1, not to a value 0.1 away from it.",
+            "Argument 'weights' must sum to 1, but the sum is off by 0.1.",
         ),
         (
             lambda: Curve([1.0, 2.0]),
@@ -84,7 +84,7 @@ from unmask.information.curve import Curve
             "Argument 'target' must have one axis of equal size per token, not the shape (1, 3).",
         ),
         (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but ends at -0.5."),
-        (lambda: Curve([]), ValueError, "Argument 'loss' must be a list of at least one finite number."),
+        (lambda: Curve([]), ValueError, "Argument 'loss' must be a non-empty list of finite numbers."),
     ],
 )
 def test_bad_arguments_get_one_sentence(call, error, sentence):

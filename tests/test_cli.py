@@ -421,7 +421,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     file = tmp_path / "taken"
     file.write_text("mine")
     assert "must be a folder, not the file" in complaint("reproduce --output", str(file))
-    assert "must be a folder to write to" in complaint("reproduce --output", str(file / "below"))
+    assert "must be a writable folder" in complaint("reproduce --output", str(file / "below"))
     assert "must be a folder" in complaint("demo --output", str(file))
     assert file.read_text() == "mine"
 

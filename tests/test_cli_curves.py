@@ -83,7 +83,7 @@ def test_a_bad_gauge_is_refused(tmp_path):
     )
     assert complaint("plan --length 4 --steps 2 --size minimax").startswith("Size 'minimax' needs a gauge.")
     assert "Did you mean 'minimax-" in complaint(f"expect {CHAIN} --size minimax --steps 4")
-    assert "no such file" in complaint("plan --steps 2 --gauge", str(tmp_path / "absent"))
+    assert "the name of an existing file" in complaint("plan --steps 2 --gauge", str(tmp_path / "absent"))
 
 
 # Curves

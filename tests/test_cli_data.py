@@ -131,7 +131,7 @@ def test_a_model_that_excludes_a_token_of_the_rows_is_refused_in_a_sentence(plac
     sentence = complaint(
         "evaluate", "--model", f"py:{tmp_path / 'mine.py'}:make", "--data", place / "rows.jsonl", "--steps", 2, *more
     )
-    assert sentence.endswith("The model excludes a token of the texts, whose loss is infinite.")
+    assert sentence.endswith("The model gives a token of the texts probability 0, so its loss is infinite.")
     assert [file.name for file in tmp_path.iterdir() if "costs" in file.name] == []
 
 
@@ -291,7 +291,7 @@ BAD = [
     ('{"text": ""}', "have something in each row, but the text in line 7 of 'F' is empty", "both"),
     ('{"text": "a"', "hold a JSON object in each line, but line 7 of 'F' is not one", "both"),
     ('{"prompt": "' + "a" * 40 + '"}',
-     "have rows of at most 40 tokens, the most that the model takes, but line 7 of 'F' has", "generate"),
+     "have rows of at most 40 tokens, the model's maximum, but line 7 of 'F' has", "generate"),
 ]  # fmt: skip
 
 
@@ -329,14 +329,14 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --column a --text R --rule mdlm", "--column must be used with --data."),
         ("evaluate --data R --texts 7 --schedule S", "--texts must be at most 6, not 7, since 'R' has no more rows."),
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
-        ("evaluate --data R --column text --schedule S", "--column must name a column of line 1 of 'R', not 'text'"),
+        ("evaluate --data R --column text --schedule S", "--column must be the name of a column of line 1 of"),
         ("advise --data R --calibration C --steps 2", "Give either --calibration or --data, not both."),
         ("generate --data R --prompt a", "--prompt cannot be used with --data. Leave it out."),
         ("generate --data R --count 2", "--count cannot be used with --data. Leave it out."),
         ("generate --data R --watch", "--watch cannot be used with --data. Leave it out."),
         ("generate --data R --length 41", "--length must be at most 40, not 41."),
         ("generate --data R --chat", "--model must have a chat template"),
-        ("generate --data no.jsonl", "--data must name a file to read, not 'no.jsonl': no such file or directory."),
+        ("generate --data no.jsonl", "--data must be the name of an existing file, not 'no.jsonl'."),
     ],
 )  # fmt: skip
 def test_a_bad_request_is_refused_in_a_sentence(place, line, sentence):

@@ -117,7 +117,7 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     assert "has none" in complaint("generate --model", tmp_path)
     for name in ("half", "empty", "words"):
         assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
-    assert "must name a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
+    assert "must be a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
 
 
 def test_without_the_shipped_weights_the_builtin_model_is_refused_in_a_sentence(monkeypatch, tmp_path):
@@ -231,12 +231,12 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
             ["--prompt", "a_Z__"],
             "--prompt must use the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
         ),
-        (["--prompt", "abc"], "--prompt must have something to fill: write '_' or"),
+        (["--prompt", "abc"], "--prompt must have a gap to fill: write '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
         (["--prompt", "a____", "--length 3"], "--length must be at least 5, the length of the prompt, not 3."),
         (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),
         (["--device cuda:99"], "--device must be available, but this machine has no 'cuda:99'."),
-        (["--schedule none.json"], "--schedule must name a file to read, not 'none.json'"),
+        (["--schedule none.json"], "--schedule must be the name of an existing file, not 'none.json'"),
         (["--size optimal"], "Size 'optimal' needs a measured model. Run `unmask advise --calibration FILE"),
         (["--order comb-17"], "--order must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "--schedule sets the order, the sizes and the steps."),
@@ -397,7 +397,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
         )
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
         assert "must be text in UTF-8" in complaint(*line, tmp_path / "binary.txt")
-        assert "no such file" in complaint(*line, tmp_path / "none.txt")
+        assert "the name of an existing file" in complaint(*line, tmp_path / "none.txt")
     assert not (tmp_path / "c.json").exists()
 
 
@@ -528,7 +528,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     assert "was made for another model" in complaint(
         "calibrate --model", tmp_path / "twin.safetensors", "--text", text, *output
     )
-    assert "was made for sequences of 16 tokens, and this model has 8. Choose another --output" in complaint(
+    assert "was made for sequences of 16 tokens, but this model has 8. Choose another --output" in complaint(
         "calibrate --model", tmp_path / "short.safetensors", "--text", text, *output
     )
     assert "other texts or another seed" in complaint(
@@ -704,7 +704,7 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     text = run(*line)
     assert "Written:" in text.stdout
     (tmp_path / "u.txt").write_text("ab ca " * 100)
-    assert "holds one on another text or alphabet" in complaint(
+    assert "holds a run on another text or alphabet" in complaint(
         "train --text", tmp_path / "u.txt", "--output", tmp_path / "run", SMALL
     )
     assert "must be empty or hold the same run" in complaint(*line, "--seed 1")
@@ -810,7 +810,7 @@ def test_a_bad_request_to_train_is_refused_and_leaves_nothing_behind(tmp_path):
     line = ("train --text", text, "--output", folder)
     assert complaint(*line).startswith("--text must have at least 256 tokens, not 6. Give a longer text")
     assert "must be chars, bytes or a tokenizer file, but 'klingon'" in complaint(*line, "--alphabet klingon")
-    assert "must name a tokenizer file" in complaint(*line, "--alphabet", text)
+    assert "must be a tokenizer file" in complaint(*line, "--alphabet", text)
     assert "must be a multiple of 6, twice the number of heads" in complaint(*line, "--heads 3")
     assert "Did you mean 'comb'?" in complaint(*line, "--masks combs")
     assert "must be greater than 0" in complaint(*line, "--rate 0")
@@ -948,7 +948,7 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
         ),
         ((*line, "--steps 4 --texts 9"), "--texts needs --text or --data. Give one of them, or leave out --texts."),
         ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave it out."),
-        (("advise --steps 4 --dependence", place / "c.json"), "--dependence must name a file that was written by"),
+        (("advise --steps 4 --dependence", place / "c.json"), "--dependence must be a file written by"),
         (("advise --steps 4 --layout 4x4",), "--layout must be used with --dependence."),
         (("advise --steps 4 --evaluations 9",), "--evaluations must be used with --dependence."),
         (("advise --model builtin --steps 4 --dependence", measured), "was measured on another model"),

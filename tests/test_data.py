@@ -185,7 +185,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ),
         ("abc", "hold a JSON object in each line, but line 2 of 'F' is not one: expecting value at character 1."),
         ("17", "hold a JSON object in each line, but line 2 of 'F' is 17."),
-        (f"[{GOOD}]", "but line 2 of 'F' begins an array. An array of objects is taken apart by: jq -c"),
+        (f"[{GOOD}]", "but line 2 of 'F' begins an array. To split an array of objects into lines, run: jq -c"),
         ("[", "but line 2 of 'F' begins an array."),
         ('{"a":' * 100_000, "hold a JSON object in each line, but line 2 of 'F' is not one."),
         (f'{{"text": {"1" * 5000}}}', "hold a JSON object in each line, but line 2 of 'F' is not one."),
@@ -202,7 +202,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ('{"text": "a", "prompt": "b"}', f"{EACH} has prompt and text."),
         ('{"text": "a", "answer": "b"}', f"{EACH} has answer and text."),
         ('{"prompt": "a", "answer": "b", "given": [0]}', f"{EACH} has prompt and answer and given."),
-        ('{"text": "a", "given": [-1]}', "say what is given by positions, or by the text with '_' for what is to be"),
+        ('{"text": "a", "given": [-1]}', "list the given positions, or give the text with '_' for each token"),
         ('{"text": "a", "given": [true]}', "but line 2 of 'F' says [true]."),
         ('{"text": "a", "given": ""}', "but line 2 of 'F' says \"\"."),
         ('{"text": "a", "given": 0}', "but line 2 of 'F' says 0."),
@@ -233,9 +233,9 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
-        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must name a column of 'F', not 'c'. It has a, b."),
+        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
         ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
-        ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, as the first one has, but line 3 of 'F' has 1."),
+        ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
         (
             "a.csv",
@@ -245,7 +245,12 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ),
         ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' begins no row of one: field larger than"),
         ("a.csv", "a,b\n", "a", "hold at least one row, but 'F' holds none."),
-        ("a.jsonl", '{"text": "a"}\n', "b", "'column' must name a column of line 1 of 'F', not 'b'. It has text."),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n',
+            "b",
+            "'column' must be the name of a column of line 1 of 'F', not 'b'. It has text.",
+        ),
         ("a.jsonl", '{"b": null}\n', "b", "hold text in each row, but the text in line 1 of 'F' is missing."),
         ("a.txt", "", None, "hold at least one row, but 'F' holds none."),
         ("a.txt", "\ufeff", None, "hold at least one row, but 'F' holds none."),
@@ -255,7 +260,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "a.parquet.gz",
             "abc",
             "a",
-            "be a Parquet file, not 'F'. Parquet files are compressed inside: unpack the file first.",
+            "be a Parquet file, not 'F'. Parquet files are already compressed inside: decompress the file first.",
         ),
     ],
 )
@@ -307,10 +312,10 @@ def test_half_of_a_packed_file_is_one_sentence(tmp_path, ending, pack):
         list(data.rows(path))
     middle = len(whole) // 2
     path.write_bytes(whole[:middle] + b"\0" * 200 + whole[middle + 200 :])
-    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be unpacked after line \d+\.$"):
+    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be decompressed after line \d+\.$"):
         list(data.rows(path))
     path.write_bytes(b"plain text\n")
-    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be unpacked after line 0\.$"):
+    with pytest.raises(InputError, match=r"must be an intact file, but '.*' cannot be decompressed after line 0\.$"):
         data.rows(path)
 
 
@@ -349,7 +354,7 @@ def test_a_record_without_an_end_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such device")
 def test_devices_and_folders_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"must name a file that ends, not the device '/dev/zero'\.$"):
+    with pytest.raises(InputError, match=r"must be a file of finite length, not the device '/dev/zero'\.$"):
         data.rows("/dev/zero")
     with pytest.raises(InputError, match="must hold at least one row, but '/dev/null' holds none"):
         data.rows("/dev/null")
@@ -357,13 +362,13 @@ def test_devices_and_folders_are_refused(tmp_path):
         code = "from unmask import data; data.rows('-')"
         done = subprocess.run([sys.executable, "-c", code], stdin=zero, capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
-        "unmask.InputError: Argument 'data' must name a file that ends, not the device standard input."
+        "unmask.InputError: Argument 'data' must be a file of finite length, not the device standard input."
     )
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(InputError, match=r"must be a file, not the folder '.*'"):
         data.rows(tmp_path)
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': no such file"):
+    with pytest.raises(InputError, match=r"must be the name of an existing file, not '.*'"):
         data.rows(tmp_path / "none.jsonl")
-    with pytest.raises(InputError, match="must name a file to read, not 'a·b': embedded null"):
+    with pytest.raises(InputError, match=r"must be a file that can be read, not 'a·b' \(embedded null"):
         data.rows("a\0b")
     with pytest.raises(InputError, match="must name a file, not 3"):
         data.rows(3)
@@ -371,7 +376,7 @@ def test_devices_and_folders_are_refused(tmp_path):
 
 def test_a_closed_standard_input_is_one_sentence(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError, match=r"must name a file to read, not standard input, which is closed\.$"):
+    with pytest.raises(InputError, match=r"must be a file that can be read, not standard input, which is closed\.$"):
         data.rows("-")
 
 
@@ -433,7 +438,7 @@ def test_chunks_hold_everything_once():
     assert next(data.chunks(iter(int, 1), 2)) == [0, 0]
     with pytest.raises(InputError, match="'size' must be at least 1, not 0"):
         data.chunks([1], 0)
-    with pytest.raises(InputError, match="'values' must be something to go through, not 3"):
+    with pytest.raises(InputError, match="'values' must be iterable, not 3"):
         data.chunks(3, 1)
 
 
@@ -498,7 +503,11 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"prompt": "a9"}, 3, f"{FITS} prompt must use the 27 characters"),
         ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use the 27 characters"),
         ({"text": "ab", "given": "a__"}, None, "in each row, but line 7 of 'rows.jsonl' has 3 and 2."),
-        ({"text": "ab", "given": "b_"}, None, "give tokens of the text itself, but line 7 of 'rows.jsonl' has 'b' in"),
+        (
+            {"text": "ab", "given": "b_"},
+            None,
+            "have given tokens that agree with the text, but line 7 of 'rows.jsonl' has 'b' in",
+        ),
         ({"text": "ab", "given": "ab"}, None, "have something to fill in each row, but line 7 of 'rows.jsonl' has no"),
         ({"text": "ab", "given": (0, 1)}, None, "have something to fill in each row"),
         ({"text": "ab", "given": (2,)}, None, f"{FITS} given must be at most 1, not 2."),
@@ -529,7 +538,7 @@ def test_a_stranger_s_codec_that_fails_is_one_sentence():
         def decode(self, tokens):
             return "abc"
 
-    with pytest.raises(InputError, match=f"^{FITS} text must be something that can be encoded"):
+    with pytest.raises(InputError, match=f"^{FITS} text must be text that the model can encode"):
         data.encode(model(Strange()), row(text="ax"))
     with pytest.raises(InputError, match=r"must be made of the 3 tokens of the model, but line 7 of 'rows.jsonl' has"):
         data.encode(model(Strange()), row(text="ac"))
@@ -567,7 +576,7 @@ def test_a_chat_model_is_given_messages(tmp_path):
         found = data.encode(known, row(prompt=message), answer=5)
         assert found.tokens.tolist() == [*talking.chat(message), *[4] * 5]
         assert found.first == found.tokens.size - 5 == (~found.masked).sum()
-    with pytest.raises(InputError, match="its prompt must be a message in tokens of the model"):
+    with pytest.raises(InputError, match="its prompt must contain only tokens of the model"):
         data.encode(known, row(prompt="zebra"), answer=5)
 
 
@@ -616,9 +625,9 @@ def test_nothing_left_is_one_sentence():
     pytest.importorskip("torch")
     with pytest.raises(InputError, match=r"^Argument 'data' must hold at least one row\.$"):
         data.collect(model(), []).required()
-    with pytest.raises(InputError, match="'rows' must be something to go through, not 3"):
+    with pytest.raises(InputError, match="'rows' must be iterable, not 3"):
         data.collect(model(), 3)
-    must = r"must have a row of at most 40 tokens, the most that the model takes, but line 1 of 'a.txt'"
+    must = r"must have a row of at most 40 tokens, the model's maximum, but line 1 of 'a.txt'"
     with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
         data.collect(model(), many(1, long={0})).required()
     with pytest.raises(InputError, match=must + r" has 50, and the others have too many as well\.$"):
@@ -674,7 +683,7 @@ def test_rows_that_would_fill_the_memory_are_refused(monkeypatch):
     from unmask import _check
 
     monkeypatch.setattr(_check, "ROOM", 1000)
-    with pytest.raises(InputError, match=r"'data' must have rows of at most 1,000 tokens together.*with 'most', or"):
+    with pytest.raises(InputError, match=r"'data' must have rows of at most 1,000 tokens in total.*with 'most', or"):
         data.collect(model(), many(10_000))
     assert len(data.collect(model(), many(10_000), most=10)) == 10
 

@@ -203,7 +203,7 @@ def test_guidance_works_with_prompts_and_without(which):
 def test_a_failed_draw_is_an_error(draw):
     """A categorical draw that fails on bad probabilities, caught, and silently replaced by the most likely token."""
     model = Logits(lambda tokens: torch.full((*tokens.shape, 4), torch.nan), 4, 4)
-    with pytest.raises(ValueError, match="The predictor gave logits that are not numbers"):
+    with pytest.raises(ValueError, match="The predictor returned logits that are not numbers"):
         Sampler(model, Schedule(size.Even(2), order.Random()), draw).run((1, 4), rng=[0])
 
 

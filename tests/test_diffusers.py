@@ -166,7 +166,7 @@ def test_a_schedule_may_be_words_or_a_file_and_is_saved_as_itself(tmp_path):
         made = UnmaskingScheduler(given, block_length=BLOCK)
         made.save_pretrained(tmp_path / "saved")
         assert UnmaskingScheduler.from_pretrained(tmp_path / "saved").schedule == made.schedule == comb
-    with pytest.raises(ValueError, match="Argument 'schedule' must be words for one, or a file, not 'cmob'"):
+    with pytest.raises(ValueError, match="Argument 'schedule' must be the name of a schedule, or a file, not 'cmob'"):
         UnmaskingScheduler("cmob")
 
 
@@ -272,7 +272,7 @@ def test_what_the_host_filled_itself_is_not_revealed_again():
         ({"mask_token_id": None}, "Argument 'mask_token_id' must be a token id, not None. "),
         ({"sampling_method": "gready"}, "Argument 'sampling_method' must be a known name, not 'gready'. "),
         ({"temperature": -1.0}, "Argument 'temperature' must be at least 0, not -1."),
-        ({"temperature": 1.0, "top_p": 0.9, "top_k": 3}, "Argument 'top_p' must not go with 'top_k'. "),
+        ({"temperature": 1.0, "top_p": 0.9, "top_k": 3}, "Argument 'top_p' must not be used with 'top_k'. "),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(options, message):

@@ -161,11 +161,11 @@ def test_outputs_that_are_no_token_of_the_tokenizer_are_never_drawn(module):
         ),
         (
             {"rng": [1], "schedule": "comb"},
-            "Argument 'schedule' must be words for one, or a file, not 'comb'. Give a Schedule, a file that holds "
-            "one, or words such as 'comb/even:16'.",
+            "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'. Give a Schedule, a file that "
+            "holds one, or words such as 'comb/even:16'.",
         ),
-        ({"rng": [1]}, "Argument 'schedule' must be given in the configuration."),
-        ({"schedule": SCHEDULES[0]}, "Argument 'rng' must be given in the configuration."),
+        ({"rng": [1]}, "Argument 'schedule' must be set in the configuration."),
+        ({"schedule": SCHEDULES[0]}, "Argument 'rng' must be set in the configuration."),
         (
             {"max_new_token": 4},
             "Argument 'config' must be a known name, not 'max_new_token'. Did you mean 'max_new_tokens'?",

@@ -182,7 +182,7 @@ def test_nothing_is_drawn_from_what_is_not_a_number(draw, bad, vocab):
     part = torch.zeros((3, vocab))
     part[1, -1] = bad
     for logits in (whole, part) if bad != float("-inf") else (whole,):
-        with pytest.raises(InputError, match="gave logits that are not numbers, or excluded every token"):
+        with pytest.raises(InputError, match="returned logits that are not numbers, or ruled out every token"):
             draw(logits, uniform, rows)
 
 
@@ -196,8 +196,8 @@ def test_arguments_that_do_not_fit_get_one_sentence(draw):
         ((logits + 1j, uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
         ((None, uniform, rows), "Argument 'log_probabilities' must be a tensor, not None"),
         ((logits, uniform[:2], rows), "Argument 'uniform' must hold one number for each of 3 rows"),
-        ((logits, uniform + 1, rows), "Argument 'uniform' must hold numbers from 0 to 1, without 1"),
-        ((logits, uniform * torch.nan, rows), "Argument 'uniform' must hold numbers from 0 to 1"),
+        ((logits, uniform + 1, rows), "Argument 'uniform' must hold numbers that are at least 0 and less than 1"),
+        ((logits, uniform * torch.nan, rows), "Argument 'uniform' must hold numbers that are at least 0"),
         ((logits, uniform, rows[:2]), "Argument 'rows' must hold one index for each of 3 rows"),
         ((logits, uniform, rows + 0.5), "Argument 'rows' must hold one index"),
     ):

@@ -270,8 +270,8 @@ OWN_ENDS = range(6)  # what pytest exits with when it ended by itself
 def test_ray_s_workers_do_what_one_process_does():
     """`real_ray`, in a process of its own: Ray ends the process that started a cluster if the cluster fails.
 
-    That happened once, on a busy machine, and took a whole run of tests with it. So a process that was ended is started
-    once more; a test that fails is never repeated.
+    A run of all tests once lost its process while these were running on a busy machine, and waited for it forever. So a
+    process that was ended is started once more; a test that fails is never repeated.
     """
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", str(HERE / "real_ray.py")]
     for _ in range(2):

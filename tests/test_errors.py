@@ -215,7 +215,7 @@ def test_without_groups_an_error_is_put_together_from_rows():
         losses = replace(losses, visible=visible, table=table, error=error)
         assert losses.cost([2, 1, 1]) == (pytest.approx(2.75), pytest.approx(8.0), False)
         assert losses.forecast(size.Explicit([2, 1, 1])) == losses.cost([2, 1, 1])
-        with pytest.raises(ValueError, match="has not kept how texts differ"):
+        with pytest.raises(ValueError, match="does not record how texts differ"):
             losses.spread([2, 1, 1])
     # Only the random order has rows between the measured ones: at 1 visible token the error is 1.5.
     losses = replace(measure(PREDICTOR, order.Random(), ALL[:4], rng=0, points=3), groups=None)

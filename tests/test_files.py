@@ -93,9 +93,9 @@ def test_a_short_or_long_curve_is_never_extrapolated(tmp_path):
 
 
 def test_what_cannot_be_read_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory\."):
+    with pytest.raises(ValueError, match=r"must be the name of an existing file, not '.*'\."):
         read_curve(tmp_path / "absent")
-    with pytest.raises(ValueError, match="is a directory"):
+    with pytest.raises(ValueError, match="must be a file, not the folder"):
         read_gauge(tmp_path)
     (tmp_path / "picture").write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(ValueError, match=r"must be text in UTF-8, but '.*picture' is not"):
@@ -114,7 +114,7 @@ def test_quotes_around_numbers_are_read_as_csv_has_them(tmp_path):
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/urandom"])
 @pytest.mark.parametrize("read", [read_curve, read_gauge])
 def test_a_device_without_an_end_is_refused_at_once(device, read):
-    with pytest.raises(ValueError, match=f"must name a file that ends, not the device '{device}'"):
+    with pytest.raises(ValueError, match=f"must be a file of finite length, not the device '{device}'"):
         read(device)
 
 
@@ -144,7 +144,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path):
 def test_a_file_without_permission_is_said_to_be_so(tmp_path):
     (tmp_path / "secret").write_text("1")
     (tmp_path / "secret").chmod(0)
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*secret': permission denied"):
+    with pytest.raises(ValueError, match=r"must be a file that can be read, not '.*secret' .permission denied"):
         read_curve(tmp_path / "secret")
 
 
@@ -153,10 +153,10 @@ def test_what_the_system_says_is_repeated(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(ValueError, match="must name a file to read, not 'x': permission denied"):
+    with pytest.raises(ValueError, match=r"must be a file that can be read, not 'x' \(permission denied"):
         _files.read_text("x", "curve")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="must name a file to read, not 'a·b': embedded null byte"):
+    with pytest.raises(ValueError, match=r"must be a file that can be read, not 'a·b' \(embedded null byte"):
         read_curve("a\0b")
 
 

@@ -192,23 +192,23 @@ def test_what_was_counted_is_that_of_the_last_call(model):
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({}, {"num_beams": 3}, "Argument 'num_beams' must be 1, not 3. A schedule has no beams."),
+        ({}, {"num_beams": 3}, "Argument 'num_beams' must be 1, not 3. Schedules do not use beam search."),
         (
             {},
             {"repetition_penalty": 1.2},
-            "Argument 'logits_processor' must hold nothing that is made for one token after the other, not "
+            "Argument 'logits_processor' must contain nothing made for one token after another, not "
             "RepetitionPenaltyLogitsProcessor.",
         ),
         (
             {},
             {"max_time": 3.0},
-            "Argument 'stopping_criteria' must hold nothing that is made for one token after the other, not "
-            "MaxTimeCriteria.",
+            "Argument 'stopping_criteria' must contain nothing made for one token after another, not MaxTimeCriteria.",
         ),
         (
             {},
             {"do_sample": True, "top_p": 0.5},
-            "Argument 'top_p' must not go with 'top_k'. It is 50 here, which is the library's default: say top_k=0.",
+            "Argument 'top_p' must not be used with 'top_k'. It is 50 here, which is the library's default: "
+            "pass top_k=0.",
         ),
         (
             {},
@@ -232,7 +232,7 @@ def test_what_cannot_be_followed_is_refused_in_one_sentence(model, settings, opt
 
 def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
     for settings, message in (
-        ({"schedule": "comb"}, "Argument 'schedule' must be words for one, or a file, not 'comb'."),
+        ({"schedule": "comb"}, "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         ({"schedule": None}, "Argument 'schedule' must be given, not None."),
         ({"rng": None}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not None."),
         ({"rng": "x"}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not 'x'."),
@@ -244,7 +244,7 @@ def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
         with pytest.raises(InputError) as caught:
             Generate(**{"schedule": "comb/even:2", "rng": 0, **settings})
         assert str(caught.value).startswith(message)
-    with pytest.raises(InputError, match=r"^Give this to model[.]generate\(…, custom_generate=…\)"):
+    with pytest.raises(InputError, match=r"^Pass this to model[.]generate\(…, custom_generate=…\)"):
         Generate("comb/even:2", rng=0)(model, torch.tensor([[1]]))
     unmasked = Masked(Config(mask_token_id=None))
     with pytest.raises(InputError, match=r"^Argument 'mask' must be given[.] The model's configuration has no"):

@@ -236,7 +236,7 @@ def test_altered_predictions_have_gradients_too(kind, name):
 def test_what_cannot_be_differentiated_or_understood_is_refused():
     model = network("both ways")
     texts, schedule = torch.zeros((1, LENGTH), dtype=torch.int64), SCHEDULES["planned"]
-    with pytest.raises(InputError, match="'predictor' must tell all steps of a text in one pass, or remember nothing"):
+    with pytest.raises(InputError, match="'predictor' must predict all steps of a text in one pass, or have no memory"):
         log_likelihood(Cached(model.predictor(), Dual(2)), schedule, texts, rng=0)
     with pytest.raises(InputError, match="'schedule' must be a Schedule"):
         log_likelihood(model.predictor(), size.Even(3), texts, rng=0)
@@ -244,7 +244,7 @@ def test_what_cannot_be_differentiated_or_understood_is_refused():
         log_likelihood(model.predictor(), schedule, texts, rng=0, recompute=1)
     with pytest.raises(InputError, match="'end' must be at most 3, not 9"):
         log_likelihood(model.predictor(), schedule, texts, rng=0, end=9)
-    with pytest.raises(InputError, match="'predictor' must tell all steps of a text in one pass, not a Reading"):
+    with pytest.raises(InputError, match="'predictor' must predict all steps of a text in one pass, but Reading"):
         model.predictor().stepped(texts, texts, texts[0])
     nothing = Logits(lambda tokens: torch.full((*tokens.shape, VOCAB), torch.nan), VOCAB, VOCAB)
     with pytest.raises(InputError, match="not numbers"):

@@ -118,8 +118,8 @@ def test_orders_of_grids_and_tables_come_back_from_a_file(which, tmp_path):
     [
         ([], "Argument 'sets' must hold at least one position in each step."),
         ([[0], []], "Argument 'sets' must hold at least one position in each step."),
-        ([[0, 1], [1]], "Argument 'sets' must hold each of 0 to 2 once, as there are 3 positions."),
-        ([[0, 7]], "Argument 'sets' must hold each of 0 to 1 once, as there are 2 positions."),
+        ([[0, 1], [1]], "Argument 'sets' must hold each position from 0 to 2 exactly once."),
+        ([[0, 7]], "Argument 'sets' must hold each position from 0 to 1 exactly once."),
         ([0, -1], "Argument 'sets' must be at least 0, not -1."),
         ([[0.5]], "Argument 'sets' must be an integer, not 0.5."),
         ("01", "Argument 'sets' must be a list of positions for each step, or one of all positions, not '01'."),

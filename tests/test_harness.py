@@ -160,12 +160,12 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"steps": 17}, "Argument 'steps' must be at most the length 16, not 17."),
         ({"size": "evne"}, "Argument 'size' must be a known name, not 'evne'."),
         ({"order": "cmob"}, "Argument 'order' must be a known name, not 'cmob'."),
-        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not go with 'steps'."),
+        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not be used with 'steps'."),
         ({"max_gen_toks": 17}, "Argument 'max_gen_toks' must be at most 16, not 17."),
-        ({"schedule": "none.json"}, "Argument 'schedule' must name a file to read, but 'none.json' is not."),
+        ({"schedule": "none.json"}, "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
         ({"schedule": "comb/even:17"}, "Argument 'schedule' must be valid, but 'comb/even:17' is not"),
         ({"order": ""}, "Argument 'order' must be a known name, not ''."),
-        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not go with the size 'threshold:0.9'."),
+        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not be used with the size 'threshold:0.9'."),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(tiny, options, message):
@@ -345,7 +345,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
     [
         (
             ["--tasks", "no_such", "--schedule", "comb/even:1"],
-            "Argument 'tasks' must be known to the harness, not 'no_such'.",
+            "Argument 'tasks' must be a task of the harness, not 'no_such'.",
         ),
         (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not have 'steps'."),
         (
@@ -355,18 +355,18 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         (["--schedule", ""], "Argument 'schedule' must be given"),
         (
             ["--schedule", "steps=4,order="],
-            "Argument 'schedule' must be words for one, or a file, not 'steps=4,order='.",
+            "Argument 'schedule' must be the name of a schedule, or a file, not 'steps=4,order='.",
         ),
-        (["--schedule", "comb"], "Argument 'schedule' must be words for one, or a file, not 'comb'."),
+        (["--schedule", "comb"], "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         (["--schedule", "/even:4"], "Argument 'schedule' must be valid, but '/even:4' is not"),
-        (["--schedule", "confidence"], "Argument 'schedule' must stand for one schedule, not 'confidence'."),
+        (["--schedule", "confidence"], "Argument 'schedule' must describe one schedule, not 'confidence'."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
             "Argument 'schedule' must be given once, not 'comb/even:1' twice.",
         ),
         (["--schedule", "comb/even:few"], "Argument 'schedule' must be valid, but 'comb/even:few' is not"),
         (["--schedule", "cmob/even:4"], "Argument 'schedule' must be valid, but 'cmob/even:4' is not"),
-        (["--schedule", "none.json"], "Argument 'schedule' must name a file to read, but 'none.json' is not."),
+        (["--schedule", "none.json"], "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
     ],
 )
 def test_mistakes_of_a_comparison_are_answered_before_anything_runs(monkeypatch, capsys, words, sentence):

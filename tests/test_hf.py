@@ -304,7 +304,7 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
     for message in ("the [MASK] cat", "the zebra"):
-        with pytest.raises(ValueError, match="must be a message in tokens of the model, without its mask token"):
+        with pytest.raises(ValueError, match="must contain only tokens of the model, and not its mask token"):
             model.codec.chat(message)
 
 
@@ -433,7 +433,7 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     chat = answer("generate --trust-remote-code --model", f"hf:{folder}", "--count 2 --length 5 --chat --prompt", "cat")
     assert chat["length"] == 8
     assert all(row[:3] == [-1] * 3 and -1 not in row[3:] for row in chat["revealed"])
-    assert "at most 17, not 18. So many tokens are left" in complaint(
+    assert "at most 17, not 18. The model has room for" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
 
@@ -710,7 +710,7 @@ def test_models_that_lack_something_are_refused_in_a_sentence(place, tmp_path):
     }.items():
         assert sentence in complaint("generate --model", f"hf:{tmp_path / name}", "--count 1")
     refused = complaint("generate --allow-pickle --model", place / "bert", "--count 1")
-    assert refused.startswith("Only a model of Hugging Face has a use for --allow-pickle.")
+    assert refused.startswith("--allow-pickle can be used only with a Hugging Face model.")
 
 
 def test_without_transformers_a_sentence_names_the_extra(place, monkeypatch):
@@ -763,5 +763,5 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_pa
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_said_not_to(name):
-    with pytest.raises(ValueError, match=re.escape(f"must name a folder that exists, but '{name}' does not.")):
+    with pytest.raises(ValueError, match=re.escape(f"must be the name of an existing folder, but '{name}' does not.")):
         hf.load(name)

@@ -123,7 +123,7 @@ def test_blocks_of_the_engine_are_blocks_of_our_sampler():
         (
             (masks([3]), 2, size.Threshold),
             ValueError,
-            "Argument 'size' must make sizes that do not look at predictions",
+            "Argument 'size' must turn a number of steps into sizes",
         ),
     ],
 )

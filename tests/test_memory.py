@@ -18,9 +18,9 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_both_numbers(monkeyp
     with pytest.raises(InputError) as caught:
         check_memory(2 * 10**9 + 1, "count", "Take fewer.")
     assert str(caught.value) == (
-        "Argument 'count' must fit into memory, but it needs at least 2 GB and there are only 2 GB. Take fewer."
+        "Argument 'count' must fit into memory, but it needs at least 2 GB and only 2 GB is available. Take fewer."
     )
-    with pytest.raises(InputError, match=r"needs at least 10\^401 bytes and there are only 2 GB"):
+    with pytest.raises(InputError, match=r"needs at least 10\^401 bytes and only 2 GB is available"):
         check_memory(10**401, "count")
     monkeypatch.setattr(_memory, "machine_memory", lambda: None)  # a system that does not say
     check_memory(10**401, "count")
@@ -84,7 +84,7 @@ def test_training_that_runs_out_of_memory_names_what_to_lower():
     from unmask.train.memory import fitting
 
     small = Config(4, 8, width=8, layers=1, heads=2, hidden=32)
-    sentence = "Argument 'batch' must fit into memory, but there was too little for it. Take a smaller one."
+    sentence = "Argument 'batch' must fit into memory, but there was not enough. Take a smaller one."
     with pytest.raises(InputError) as raised, fitting(small, 1000):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
     assert str(raised.value) == sentence

@@ -216,7 +216,7 @@ def test_no_phase_leaves_a_step_empty(schedule, phase):
 
 @pytest.mark.parametrize("phases", [[1.0], [-0.1], [np.nan], 0.5])
 def test_phases_are_numbers_below_one(phases):
-    with pytest.raises(ValueError, match="Argument 'phases' must be a list of numbers from 0 on and below 1"):
+    with pytest.raises(ValueError, match="'phases' must be a list of numbers that are at least 0 and less than 1"):
         size.Offset(2).sizes_at(4, phases)
 
 
@@ -241,7 +241,7 @@ def test_a_gauge_of_your_own_is_copied():
 
 
 def test_gauges_that_are_none_are_refused():
-    with pytest.raises(ValueError, match=r"not list\. Numbers of your own become one by unmask\.gauge\.Vector\."):
+    with pytest.raises(ValueError, match=r"not list\. For your own numbers, use unmask\.gauge\.Vector\."):
         size.Minimax(2, [1.0, 2.0])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="must give 9 numbers for a length of 10, not 3"):
         size.Minimax(2, lambda length: np.ones(3)).factor(10)

@@ -140,11 +140,11 @@ def test_estimates_in_small_batches_are_the_same(monkeypatch):
         ),
         (
             lambda: Mixture([0.5, 0.4], [[1.0], [1.0]], 3),
-            "Argument 'weights' must sum to 1, not to a value 0.1 away from it.",
+            "Argument 'weights' must sum to 1, but the sum is off by 0.1.",
         ),
         (
             lambda: Mixture([1.0], [[0.5, 0.6]], 3),
-            "Argument 'components' must sum to 1, not to a value 0.1 away from it.",
+            "Argument 'components' must sum to 1, but the sum is off by 0.1.",
         ),
         (
             lambda: Mixture([1.0], [[0.5, 0.5]]),

@@ -112,10 +112,10 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     weights.save(model(), tmp_path / "m.safetensors", about={})
     data = (tmp_path / "m.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match="must name an intact safetensors file"):
+    with pytest.raises(ValueError, match="must be an intact safetensors file"):
         weights.load(tmp_path / "cut.safetensors")
     save_file({"x": torch.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match="must name a model saved by unmask"):
+    with pytest.raises(ValueError, match="must be a model saved by unmask"):
         weights.load(tmp_path / "other.safetensors")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cut.safetensors", "m.safetensors", "other.safetensors"]
 
@@ -154,7 +154,7 @@ SHAPE = asdict(CONFIG)
         ({"config": json.dumps(SHAPE | {"layers": 10**14})}, "its 'layers' cannot be 100000000000000"),
         ({"config": json.dumps(SHAPE | {"layers": 4096})}, "its weights do not fit its shape"),
         ({"config": json.dumps(SHAPE | {"vocab": 10**300})}, "its weights do not fit its shape"),
-        ({"format": None}, "name a model saved by unmask"),
+        ({"format": None}, "be a model saved by unmask"),
     ],
 )
 def test_what_a_file_says_of_its_model_is_checked_before_it_is_believed(tmp_path, texts, said):
@@ -186,13 +186,13 @@ def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
 
 
 def test_what_is_no_file_is_refused_without_waiting_for_it(tmp_path):
-    with pytest.raises(InputError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(InputError, match=r"must be a file, not the folder '.*'"):
         weights.load(tmp_path)
-    with pytest.raises(InputError, match="no such file or directory"):
+    with pytest.raises(InputError, match="the name of an existing file"):
         weights.load(tmp_path / "none")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(InputError, match="is no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             weights.load(tmp_path / "pipe")
 
 

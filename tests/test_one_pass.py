@@ -191,7 +191,9 @@ def test_losses_by_visible_tokens_are_refused_and_the_way_out_is_named():
     for predictor in (PREDICTOR, Tempered(PREDICTOR, 2.0)):
         with pytest.raises(InputError, match=r"remembers the steps in which they came\. Score .* with `replay`"):
             random_order(predictor, tokens, rng=0)
-        with pytest.raises(InputError, match=r"no losses of its own\. Measure planned schedules with `measure_rules`"):
+        with pytest.raises(
+            InputError, match=r"an order alone has no losses\. Measure planned schedules with `measure_rules`"
+        ):
             measure(predictor, order.Random(), tokens, rng=0)
         with pytest.raises(InputError, match="remembers the steps in which they came"):
             measure_orders(predictor, {"random": order.Random()}, tokens, blank("it", tokens, 0), rng=0)

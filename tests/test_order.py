@@ -190,7 +190,7 @@ def test_a_grid_of_the_wrong_size_is_refused():
         arranged(order.SpreadGrid(2, 3), 5)
     with pytest.raises(ValueError, match=r"Argument 'length' must be 2 x 3 = 6, not 5"):
         arranged(order.Halton(2, 3), 5)
-    with pytest.raises(ValueError, match=r"A grid has a height and a width\. Give both, or neither"):
+    with pytest.raises(ValueError, match=r"A grid needs a height and a width\. Give both, or neither"):
         order.Halton(2)
 
 

@@ -125,7 +125,7 @@ def test_padding_in_the_middle_is_refused():
     model, source = network(0)
     _, table, _ = texts(model, [3, 6], source)
     table[1, 2] = model.predictor().pad
-    with pytest.raises(InputError, match="'tokens' must have padding after the end of a sequence alone"):
+    with pytest.raises(InputError, match="'tokens' must have padding only after the end of a sequence"):
         told(model.predictor(), table)
 
 
@@ -178,7 +178,7 @@ def test_a_model_of_ones_own_says_what_its_padding_is():
     assert Logits(hidden, 8, 8).pad is None
     assert Headed(hidden, hidden, 8, 8).pad is None
     for make in (lambda pad: Logits(hidden, 8, 8, pad=pad), lambda pad: Headed(hidden, hidden, 8, 8, pad=pad)):
-        with pytest.raises(InputError, match="'pad' must be another token than the 'mask', not 8"):
+        with pytest.raises(InputError, match="'pad' must be a different token from 'mask', not 8"):
             make(8)
         with pytest.raises(InputError, match="'pad' must be"):
             make(-1)

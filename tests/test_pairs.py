@@ -126,7 +126,7 @@ def test_a_file_gives_back_what_was_measured(measure, tmp_path):
     for part in ("values", "errors", "counts"):
         np.testing.assert_allclose(getattr(again, part), getattr(found, part), rtol=1e-6)
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(InputError, match="name a file that was written by"):
+    with pytest.raises(InputError, match="be a file written by"):
         load_dependence(tmp_path / "other.json")
 
 
@@ -180,7 +180,7 @@ def test_sets_are_refused_where_they_are_too_many_or_not_free():
     law = Markov.sticky(2, 0.7, 4)
     masked = torch.ones((4, 4), dtype=torch.bool)
     masked[0, 0] = False
-    with pytest.raises(InputError, match="Argument 'tokens' must have one length, and nothing that is given"):
+    with pytest.raises(InputError, match="Argument 'tokens' must have one length and no given tokens"):
         measure_sets(ExactPredictor(law), Sequences.of(texts_of(law, 4), masked))
 
 

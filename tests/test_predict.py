@@ -42,7 +42,7 @@ def test_a_model_may_answer_with_an_object_that_has_logits():
 
 def test_logits_of_another_shape_are_refused():
     tokens = torch.full((2, 5), 6)
-    with pytest.raises(ValueError, match=r"Argument 'model' must give logits of shape \(2, 5, 7\), not \(2, 5, 6\)"):
+    with pytest.raises(ValueError, match=r"Argument 'model' must return logits of shape \(2, 5, 7\), not \(2, 5, 6\)"):
         Logits(table_model(), 7, 7)(tokens, tokens == 6)
     with pytest.raises(ValueError, match="Argument 'mask' must be at least 0, not -1"):
         Logits(table_model(), 6, -1)

@@ -254,8 +254,8 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("mine.py", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py'."),
         ("mine.py:", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py:'."),
         ("a b:c", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:a b:c'."),
-        ("none.py:f", "must name a file to read, not 'none.py': no such file or directory."),
-        ("./:f", "must name a file to read, not '.': is a directory."),
+        ("none.py:f", "must be the name of an existing file, not 'none.py'."),
+        ("./:f", "must be a file, not the folder '.'."),
         ("mine.py:goood", "but 'mine.py' has no 'goood'. It has "),
         ("mine.py:thing", "must name a function, but 'thing' of 'mine.py' is not one."),
         ("mine.py:wants", "takes no arguments, or only device, but 'wants' needs size."),
@@ -268,7 +268,7 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("mine.py:wrong_mask", "its mask must be a token id that the module takes, not 6, and the module fails at li"),
         ("mine.py:negative_mask", "its mask must be at least 0, not -1."),
         ("mine.py:wrong_tokens", "its vocab must be the number of tokens of the tokenizer, 3 without the mask, not 5."),
-        ("mine.py:wrong_shape", "must give logits of shape (1, 16, 5), not (1, 16, 4)."),
+        ("mine.py:wrong_shape", "must return logits of shape (1, 16, 5), not (1, 16, 4)."),
         ("mine.py:wrong_length", "its length must be at least 1, not 0."),
         ("mine.py:wrong_tokenizer", "its tokenizer must be an alphabet, a Codec, a tokenizers.Tokenizer or a tokeniz"),
         ("mine.py:no_module", "its module must be a torch.nn.Module, not <built-in function len>."),
@@ -291,7 +291,7 @@ def test_whatever_is_wrong_is_one_sentence(folder, name, sentence):
 
 
 def test_what_hugging_face_may_do_is_not_asked_of_a_function(folder):
-    with pytest.raises(InputError, match=r"Only a model of Hugging Face .* runs as it is\."):
+    with pytest.raises(InputError, match=r"only with a Hugging Face model\. .* runs in any case\."):
         models.load("py:mine.py:good", trust_remote_code=True)
 
 

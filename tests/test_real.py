@@ -193,8 +193,8 @@ def test_dllm_s_documented_example_runs(sampler):
 @needs_four
 def test_dllm_s_sampler_answers_mistakes_in_one_sentence(sampler):
     for options, message in (
-        ({"rng": 0}, "Argument 'schedule' must be given in the configuration."),
-        ({"rng": 0, "schedule": "comb"}, "Argument 'schedule' must be words for one, or a file, not 'comb'."),
+        ({"rng": 0}, "Argument 'schedule' must be set in the configuration."),
+        ({"rng": 0, "schedule": "comb"}, "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         ({"steps": 4}, "Argument 'config' must be a known name, not 'steps'."),
     ):
         with pytest.raises(InputError) as caught:

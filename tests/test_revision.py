@@ -218,7 +218,7 @@ def test_a_step_that_only_takes_tokens_back_counts_for_a_sequence_alone_too(rule
 
 def test_a_predictor_that_remembers_is_not_enumerated_where_nothing_is_revised():
     network = CausalConfig(2, 2, 8, layers=1, readers=1, heads=2, hidden=8, reader_hidden=8).network()
-    with pytest.raises(InputError, match="not remember"):
+    with pytest.raises(InputError, match="have no memory"):
         revised_law(network.predictor(), Schedule(size.Even(2), order.LeftToRight()), np.full((2, 2), 0.25))
 
 
@@ -234,20 +234,20 @@ def test_a_network_in_float32_is_enumerated():
 def test_what_is_too_large_or_drawn_otherwise_is_not_enumerated():
     predictor, joint = ExactPredictor(Table(table())), table()
     for schedule, words in [
-        (Schedule(size.Even(2), order.Spread()), "random or always the same"),
-        (Schedule(size.Even(2), order.Spaced(order.LeftToRight(), 2)), "without Spaced"),
-        (Schedule(size.Stable(0.9), SURE), "without Spaced"),
+        (Schedule(size.Even(2), order.Spread()), "a random or a fixed order"),
+        (Schedule(size.Even(2), order.Spaced(order.LeftToRight(), 2)), "not use Spaced"),
+        (Schedule(size.Stable(0.9), SURE), "not use Spaced"),
         (Schedule(size.LogLinear(2), SURE, revision.Planner()), "only with a revision"),
         (Schedule(size.Even(2), order.Blocks(RANDOM, 2)), "no blocks"),
         (Schedule(size.TC(2), RANDOM), "fixed or log-linear"),
         (Schedule(size.LogLinear(2), RANDOM), "only with a revision"),
-        (Schedule(size.Even(2), RANDOM, revision.Edit(0.5, 3)), "no steps after the last"),
+        (Schedule(size.Even(2), RANDOM, revision.Edit(0.5, 3)), "no extra steps after the last"),
     ]:
         with pytest.raises(InputError, match=words):
             revised_law(predictor, schedule, joint)
     with pytest.raises(InputError, match="small enough"):
         revised_law(ExactPredictor(Markov.sticky(2, 0.8, 9)), Schedule(size.Even(2), RANDOM), np.full((2,) * 9, 2**-9))
-    with pytest.raises(InputError, match="as the predictor"):
+    with pytest.raises(InputError, match="like the predictor"):
         revised_law(predictor, Schedule(size.Even(2), RANDOM), np.full((3, 3), 1 / 9))
 
 

@@ -113,7 +113,7 @@ def test_damaged_rules_are_refused(calibration, change, sentence):
 
 def test_texts_without_anything_to_fill_are_refused():
     schedule = Schedule(size.Threshold(0.9), order.Confidence())
-    with pytest.raises(InputError, match=r"'tokens' must be at least 1 to fill in each text, not 0\."):
+    with pytest.raises(InputError, match=r"'tokens' must be at least 1 in each text, not 0\."):
         MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [0, 0])
     saved = MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [1, 1]).to_json()
     with pytest.raises(InputError, match="'tokens' must be at least 1"):

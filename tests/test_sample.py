@@ -507,7 +507,9 @@ def test_an_end_token_in_the_prompt_does_not_stop():
 @pytest.mark.parametrize("which", [order.Random(), order.Confidence(), order.Entropy()], ids=label)
 def test_logits_that_are_not_numbers_are_an_error_not_a_token(draw, bad, which):
     model = Logits(lambda tokens: torch.full((*tokens.shape, 4), bad), 4, 4)
-    with pytest.raises(ValueError, match="The predictor gave logits that are not numbers, or excluded every token"):
+    with pytest.raises(
+        ValueError, match="The predictor returned logits that are not numbers, or ruled out every token"
+    ):
         Sampler(model, Schedule(size.Even(2), which), draw).run((2, 6), rng=generator())
 
 
@@ -519,15 +521,15 @@ def test_logits_that_are_not_numbers_are_an_error_of_manual_stepping_too(bad, vo
     sampler = Sampler(model, Schedule(size.Even(3), order.Random()))
     state = sampler.init((2, 6), rng=[1, 2])
     assert state.trace().steps == 0
-    with pytest.raises(InputError, match="The predictor gave logits that are not numbers"):
+    with pytest.raises(InputError, match="The predictor returned logits that are not numbers"):
         sampler.step(state)
     monkeypatch.setattr(_torch, "at_hand", lambda values: False)
     waiting = Sampler(model, Schedule(size.Even(3), order.Confidence()))
-    with pytest.raises(InputError, match="The predictor gave logits that are not numbers"):
+    with pytest.raises(InputError, match="The predictor returned logits that are not numbers"):
         waiting.step(waiting.init((2, 6), rng=[1, 2]))
     state, step = sampler.step(state)
     assert bool(torch.isnan(step.log_probability).all())
-    with pytest.raises(ValueError, match="The predictor gave logits that are not numbers"):
+    with pytest.raises(ValueError, match="The predictor returned logits that are not numbers"):
         state.trace()
 
 
@@ -553,7 +555,7 @@ def test_a_size_of_ones_own_that_reveals_nothing_is_an_error():
         def count(self, ranked):
             return ranked.valid.sum(-1) * 0
 
-    with pytest.raises(ValueError, match="The size must reveal at least one of the masked positions, which <"):
+    with pytest.raises(ValueError, match="The size must reveal at least one of the masked positions, but <"):
         Sampler(ExactPredictor(TABLE), Schedule(Lazy(), order.Random())).run((2, 4), rng=[1, 2])
 
 
@@ -577,7 +579,7 @@ def test_bad_arguments_get_one_sentence():
         sampler.run([[0, 1]], rng=generator())
     with pytest.raises(ValueError, match="Argument 'batch' must be at least 0, not -1"):
         sampler.run((-1, 4), rng=generator())
-    with pytest.raises(ValueError, match="Argument 'masked' goes with token ids, not with a shape"):
+    with pytest.raises(ValueError, match="Argument 'masked' can be used only with token ids, not with a shape"):
         sampler.run((2, 4), start.bool(), rng=generator())
     with pytest.raises(ValueError, match=r"Argument 'masked' must hold booleans of shape \(2, 4\)"):
         sampler.run(start, start[:1].bool(), rng=generator())

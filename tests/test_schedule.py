@@ -43,7 +43,7 @@ def test_blocks_that_follow_the_text_survive_json_and_refuse_fixed_sizes(which):
     schedule = Schedule(size.Threshold(0.5), which)
     assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
     with pytest.raises(
-        ValueError, match=r"Argument 'size' must look at predictions, not Even\(steps=2\). Nobody knows"
+        ValueError, match=r"Argument 'size' must look at predictions, not Even\(steps=2\). The length of"
     ):
         Schedule(size.Even(2), which)
 
@@ -105,9 +105,9 @@ def test_numbers_that_are_none_are_not_saved(tmp_path):
 @pytest.mark.skipif(not Path("/dev/zero").is_char_device(), reason="this system has no such device")
 def test_what_is_no_file_is_refused_in_a_sentence(tmp_path):
     for place, said in {
-        "/dev/zero": "name a file that ends",
-        tmp_path: "name a file to read, not '.*': is a directory",
-        tmp_path / "none": "no such file",
+        "/dev/zero": "be a file of finite length",
+        tmp_path: "be a file, not the folder '.*'",
+        tmp_path / "none": "be the name of an existing file",
     }.items():
         with pytest.raises(ValueError, match=said):
             Schedule.load(place)

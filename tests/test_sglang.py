@@ -230,7 +230,7 @@ def test_the_package_declares_the_plugin():
         (None, f"Argument 'schedule' must be given, not None. {REMEDY}"),
         (
             {"schedule": "none.json"},
-            "Argument 'schedule' must name a file to read, but 'none.json' is not. " + REMEDY,
+            "Argument 'schedule' must be the name of an existing file, not 'none.json'. " + REMEDY,
         ),
         (
             {"shedule": {}},

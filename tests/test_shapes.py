@@ -144,13 +144,13 @@ def test_predictions_and_models_refuse_what_does_not_fit():
             Prediction(parts, lambda logits: logits, VOCAB)
     fitting = torch.zeros((BATCH, LENGTH, VOCAB))
     for answer in (torch.zeros(VOCAB), fitting[..., :-1], fitting[:1], fitting * 1j, 3):
-        with pytest.raises(InputError, match=r"^Argument 'model' must give logits"):
+        with pytest.raises(InputError, match=r"^Argument 'model' must return logits"):
             Logits(lambda tokens, answer=answer: answer, VOCAB, VOCAB)(START, MASKED)
     for hidden in (torch.zeros((BATCH, LENGTH)), torch.zeros((BATCH, LENGTH + 1, WIDTH)), None):
-        with pytest.raises(InputError, match=r"^Argument 'body' must give hidden states"):
+        with pytest.raises(InputError, match=r"^Argument 'body' must return hidden states"):
             Headed(lambda tokens, hidden=hidden: hidden, head, VOCAB, VOCAB)(START, MASKED)
     for logits in (torch.zeros((ROWS, VOCAB + 1)), torch.zeros(ROWS), None):
-        with pytest.raises(InputError, match=r"^Argument 'head' must give logits"):
+        with pytest.raises(InputError, match=r"^Argument 'head' must return logits"):
             Headed(body, lambda hidden, logits=logits: logits, VOCAB, VOCAB)(START, MASKED, FLAT).logits()
 
 

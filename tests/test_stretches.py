@@ -322,8 +322,8 @@ def test_the_mask_and_the_blocks_may_be_those_of_the_models_own_loop(tmp_path):
     ("kind", "change", "words"),
     [
         ("SDAR", {"block_size": None}, "say how many positions its blocks have"),
-        ("BD3-LM", {"time_conditioning": True}, "not told the time"),
-        ("BD3-LM", {"causal": True}, "be a BD3-LM in blocks"),
+        ("BD3-LM", {"time_conditioning": True}, "without time conditioning"),
+        ("BD3-LM", {"causal": True}, "be a BD3-LM with blocks"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path, kind, change, words):

@@ -100,7 +100,7 @@ def test_draws_avoid_tokens_of_probability_zero():
         ),
         (
             lambda: Table([0.5, 0.4]),
-            "Argument 'probabilities' must sum to 1, not to a value 0.1 away from it.",
+            "Argument 'probabilities' must sum to 1, but the sum is off by 0.1.",
         ),
         (
             lambda: Table([]),

@@ -81,20 +81,20 @@ def test_a_terminal_is_given_nothing_that_it_would_obey():
 def test_what_is_no_store_is_refused(tmp_path):
     for name, content in {"text": b"abc", "empty": b""}.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=r"Argument 'path' must name a store of tokens, but .* is not"):
+        with pytest.raises(ValueError, match=r"Argument 'path' must be a file of tokens, but .* is not"):
             Store.load(tmp_path / name)
     for number, wrong in enumerate((np.zeros(3), np.zeros((2, 2), dtype=np.uint8), np.array([None]))):
         np.save(tmp_path / f"{number}.npy", wrong)
-        with pytest.raises(ValueError, match="must name a store of tokens"):
+        with pytest.raises(ValueError, match="must be a file of tokens"):
             Store.load(tmp_path / f"{number}.npy")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': no such file or directory"):
+    with pytest.raises(ValueError, match=r"must be the name of an existing file, not '.*'"):
         Store.load(tmp_path / "none")
 
 
 def test_what_is_no_tokenizer_file_is_refused(tmp_path):
     pytest.importorskip("tokenizers")
     (tmp_path / "x").write_text("[]")
-    with pytest.raises(ValueError, match=r"Argument 'path' must name a tokenizer file, but .* is not"):
+    with pytest.raises(ValueError, match=r"Argument 'path' must be a tokenizer file, but .* is not"):
         Tokenizer.load(tmp_path / "x")
-    with pytest.raises(ValueError, match=r"must name a file to read, not '.*': is a directory"):
+    with pytest.raises(ValueError, match=r"must be a file, not the folder '.*'"):
         Tokenizer.load(tmp_path)

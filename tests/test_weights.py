@@ -127,7 +127,7 @@ def test_rows_get_evaluations_in_proportion_to_their_length(weights, tmp_path):
     [
         ([], "Give either --model or --tiny."),
         (["--model", "x"], "--data must be given. For instance --data wikitext=wikitext.jsonl."),
-        (["--model", "x", "--data", "a=none.txt"], "--data must name a file to read, not 'none.txt'."),
+        (["--model", "x", "--data", "a=none.txt"], "--data must be the name of an existing file, not 'none.txt'."),
         (["--tiny", "--rules", "best"], "--rules must be some of margin in blocks, threshold,"),
         (
             ["--tiny", "--evaluations", "0"],

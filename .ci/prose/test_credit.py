@@ -28,19 +28,19 @@ OURS = (
     "the exhaustive order search",
     "forecasts that hold",
     "guarantees reported",
-    "the sampler at 1.01 of the forward pass",
+    "the sampler at 1.01 times the forward pass",
     "the exact price of training under a schedule",
 )
 
 
 def test_the_page_names_the_works_that_parts_of_this_were_begun_by():
-    begun = PAGE.partition("## Begun by others")[2]
+    begun = PAGE.partition("## First done by others")[2]
     for name, number in WORKS.items():
         assert any(name in row and number in row for row in begun.splitlines()), name
 
 
 def test_what_is_nowhere_else_is_one_list():
-    ours = re.findall(r"^- \*\*(.*?)\*\*", PAGE.partition("## Begun by others")[0], re.MULTILINE)
+    ours = re.findall(r"^- \*\*(.*?)\*\*", PAGE.partition("## First done by others")[0], re.MULTILINE)
     assert [each.lower() for each in ours] == list(OURS)
     paragraph = re.search(r"\*\*Nowhere else\*\*.*?\n\n", README, re.DOTALL)[0].replace("\n", " ")
     claimed = paragraph.partition(": ")[2].partition(". ")[0].replace("1.01", "1,01").split(", ")

@@ -166,7 +166,7 @@ def _check(given: argparse.Namespace, files: dict[str, Path]) -> None:
         raise InputError("data", "be given", remedy="For instance {data} wikitext=wikitext.jsonl.")
     for option, file in [*(("data", each) for each in files.values()), ("text", given.text)]:
         if file is not None and not file.is_file():  # before a large model is loaded
-            raise InputError(option, "name a file to read", found=f"'{file}'")
+            raise InputError(option, "be the name of an existing file", found=f"'{file}'")
     for name in ("texts", "calibration_texts"):
         if getattr(given, name) < 2:
             raise InputError(name, "be at least 2", found=f"{getattr(given, name)}")

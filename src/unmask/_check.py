@@ -202,7 +202,7 @@ def probabilities(name: str, values: object, *, axis: int = -1) -> NDArray[np.fl
         raise InputError(name, "hold non-negative finite numbers, at least one of them")
     worst = float(np.max(np.abs(given.sum(axis=axis) - 1)))
     if worst > 1e-9:
-        raise InputError(name, "sum to 1", found=f"to a value {worst:.2g} away from it")
+        raise InputError(name, "sum to 1", detail=f"but the sum is off by {worst:.2g}")
     return given
 
 

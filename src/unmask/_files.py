@@ -48,9 +48,9 @@ def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> byt
     except OSError as error:
         raise unreadable(name, argument, error) from None
     except ValueError as error:  # a name with a null character
-        raise check.InputError(argument, "name a file to read", found=f"{check.shown(name)}: {error}") from None
+        raise check.InputError(argument, "be a file that can be read", found=f"{check.shown(name)} ({error})") from None
     if data is None and endless:
-        raise check.InputError(argument, "name a file that ends", found=f"the device '{name}'")
+        raise check.InputError(argument, "be a file of finite length", found=f"the device '{name}'")
     if data is None:
         raise check.InputError(
             argument, f"be a file of at most {most // MEBIBYTE} MiB", detail=f"but '{name}' has more"
@@ -70,18 +70,25 @@ def check_file(path: str | os.PathLike[str], argument: str) -> None:
         if stat.S_ISREG(mode):  # to open a pipe would be to wait for someone who writes into it
             with open(path, "rb"):
                 return
-        reason = "is a directory" if stat.S_ISDIR(mode) else "is no regular file"
+        if stat.S_ISDIR(mode):
+            raise check.InputError(argument, "be a file", found=f"the folder {check.shown(name)}")
+        reason = "not a regular file"
     except OSError as error:
         raise unreadable(name, argument, error) from None
     except ValueError as error:
         reason = str(error)
-    raise check.InputError(argument, "name a file to read", found=f"{check.shown(name)}: {reason}")
+    raise check.InputError(argument, "be a file that can be read", found=f"{check.shown(name)} ({reason})")
 
 
 def unreadable(path: str | os.PathLike[str], argument: str, error: OSError) -> check.InputError:
     """The sentence for a file that the system does not let us read."""
+    name = os.fspath(path)
+    if isinstance(error, FileNotFoundError):
+        return check.InputError(argument, "be the name of an existing file", found=f"'{name}'")
+    if isinstance(error, IsADirectoryError):
+        return check.InputError(argument, "be a file", found=f"the folder '{name}'")
     reason = (error.strerror or "it failed").lower()
-    return check.InputError(argument, "name a file to read", found=f"'{os.fspath(path)}': {reason}")
+    return check.InputError(argument, "be a file that can be read", found=f"'{name}' ({reason})")
 
 
 def _up_to(file: BinaryIO, most: int) -> bytes | None:

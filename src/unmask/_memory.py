@@ -38,14 +38,14 @@ def check_memory(needed: int, argument: str, remedy: str = "", *, device: Any = 
     Example:
         >>> check_memory(10**20, "count", "Take fewer.")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        unmask.InputError: Argument 'count' must fit into memory, but it needs at least 100 EB and there are ...
+        unmask.InputError: Argument 'count' must fit into memory, but it needs at least 100 EB and only ...
     """
     there = machine_memory() if device is None or device.type != "cuda" else gpu_memory(device)
     if there is not None and needed > there:
         raise check.InputError(
             argument,
             "fit into memory",
-            detail=f"but it needs at least {in_words(needed)} and there are only {in_words(there)}",
+            detail=f"but it needs at least {in_words(needed)} and only {in_words(there)} is available",
             remedy=remedy,
         )
 

@@ -1,4 +1,4 @@
-"""The theorems as numbers: what is promised before anything is computed.
+"""The theorems as numbers: what a schedule guarantees before it runs.
 
     Theorem 1    π_tc     E KL ≤ (H_{L−K+1} − 1) / (K + H_{L−K+1} − 2) · TC  + ε_pred        2 ≤ K ≤ L
     its rate     π_tc     E KL ≤ log L / K · TC  + ε_pred                                    K ≤ L − 7
@@ -55,7 +55,7 @@ def tc_factor(length: int, steps: int) -> float:
     steps, length = check.steps_and_length(steps, length)
     if steps < 2:
         raise check.InputError(
-            "", "Theorem 1 holds from 2 steps on", remedy="With 1 step the expected KL is TC itself."
+            "", "Theorem 1 needs at least 2 steps", remedy="With 1 step the expected KL is TC itself."
         )
     h = harmonic(length - steps + 1)
     return (h - 1) / (steps + h - 2)
@@ -69,7 +69,7 @@ def dtc_factor(length: int, steps: int) -> float:
         raise check.InputError(
             "",
             f"Theorem 2 holds for more than H_(L-1) = {h:.4g} steps at length {length}, not for {steps}",
-            remedy="Take more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
+            remedy="Use more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
         )
     return h / (steps - h)
 
@@ -86,7 +86,7 @@ def tc_rate(length: int, steps: int) -> float:
         raise check.InputError(
             "",
             f"The rate log L / K holds for at most L - 7 = {length - 7} steps at length {length}, not for {steps}",
-            remedy="Take the factor of Theorem 1, unmask.bounds.tc_factor.",
+            remedy="Use the factor of Theorem 1, unmask.bounds.tc_factor.",
         )
     return math.log(length) / steps
 
@@ -105,7 +105,7 @@ def dtc_rate(length: int, steps: int) -> float:
         raise check.InputError(
             "",
             f"The rate holds for more than log(L-1) + 1 = {h:.4g} steps at length {length}, not for {steps}",
-            remedy="Take more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
+            remedy="Use more steps, or the exact coefficient unmask.size.DTC(steps).coefficient(length).",
         )
     return h / (steps - h)
 

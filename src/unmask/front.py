@@ -1,4 +1,4 @@
-"""The common case in five words: `load`, `generate`, `calibrate`, `advise`, and a schedule to keep.
+"""The common case in a few functions: `load`, `generate`, `calibrate`, `advise`, and a schedule to save.
 
     model = unmask.load("causal")
     unmask.generate(model, ["the ____ of the ____"], steps=8)

@@ -1,4 +1,4 @@
-"""Gauges: what an error guarantee over all distributions asks of an overhang.
+"""Gauges: what a guarantee for all distributions requires of an overhang.
 
 The expected KL of a schedule with overhang `r` on a distribution with drops `d` is `Σ d_i r_i`. Hence
 

@@ -1,4 +1,4 @@
-"""Figures, one style for all of them. Only this module knows `matplotlib`, which it imports when asked to draw.
+"""Figures in one style. Only this module uses `matplotlib`, and imports it only when it has to draw.
 
 Figures are made through the object interface, never `pyplot`: no window, no global state, the same file each time.
 """

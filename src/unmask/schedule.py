@@ -71,7 +71,7 @@ class Schedule:
                 "size",
                 "look at predictions",
                 found=check.shown(self.size),
-                remedy="Nobody knows beforehand how long the blocks of a Delimited order are.",
+                remedy="The length of the blocks of a Delimited order is not known in advance.",
             )
         if self.revision is not None:
             self._check_revision(self.revision)
@@ -89,7 +89,7 @@ class Schedule:
                 remedy="Only Verify, Edit and Gibbs work with such sizes.",
             )  # fmt: skip
         if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
-            raise check.InputError("order", "have no blocks where tokens choose their step by themselves")
+            raise check.InputError("order", "have no blocks if each token chooses its own step")
         if isinstance(taking, TakeBack) and taking.drafts and not isinstance(self.within, order.Confidence):
             raise check.InputError(
                 "order", "be Confidence for this revision", found=check.shown(self.order),
@@ -153,7 +153,7 @@ class Schedule:
                 decode(data["revision"], "revision", SAVED_REVISIONS) if "revision" in data else None,
             )
         except RecursionError:
-            raise check.InputError("", "The schedule holds sizes or orders within each other without end") from None
+            raise check.InputError("", "The schedule has sizes or orders nested without end") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""

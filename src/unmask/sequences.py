@@ -1,4 +1,4 @@
-"""Sequences of any lengths, and what is to be filled of each: what all that fills and measures is given.
+"""Sequences of any lengths and the positions to fill in each, for everything that fills or measures texts.
 
 Sequences of one length and nothing given are a tensor of token ids; everything that takes `Sequences` takes that too.
 Where lengths differ, sequences are kept side by side in one table, filled up at the end. They are worked on from the
@@ -58,7 +58,7 @@ class Sequences:
         """
         if isinstance(rows, Sequences):
             if masked is not None:
-                raise check.InputError("masked", "be left out", remedy="The sequences say what is masked of them.")
+                raise check.InputError("masked", "be left out", remedy="The sequences already say what is masked.")
             return rows.to(device)
         if isinstance(rows, Tensor):
             return _table(rows, masked).to(device)
@@ -119,7 +119,8 @@ class Sequences:
             return parts(len(self), max(len(self), 1) if whole else batch)
         if whole:
             raise check.InputError(
-                "", "A model that needs all sequences at every call, and has no padding, takes sequences of one length"
+                "",
+                "A model that needs all sequences at every call and has no padding needs sequences of equal length",
             )
         edges = np.flatnonzero(np.diff(self.lengths.numpy())) + 1
         starts, stops = [0, *edges.tolist()], [*edges.tolist(), len(self)]
@@ -198,5 +199,7 @@ def _numbers(row: object) -> NDArray[np.int64]:
 def _booleans(row: object, length: int) -> NDArray[np.bool_]:
     array = check.array("masked", cast(Any, row))
     if array.ndim != 1 or (array.size and array.dtype != np.bool_) or array.size != length:
-        raise check.InputError("masked", f"hold {length} booleans for a sequence of so many", found=check.shown(row))
+        raise check.InputError(
+            "masked", f"hold {length} booleans, one for each token of the sequence", found=check.shown(row)
+        )
     return array.astype(bool)

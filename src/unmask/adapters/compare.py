@@ -198,8 +198,8 @@ def command(
         matches = {name: manager.match_tasks([name]) for name in names}  # a pattern stands for several
         for name, matched in matches.items():
             if not matched:
-                remedy = "'unmask-lm-eval ls tasks' lists those it has; --include_path names a folder of others."
-                raise check.InputError("tasks", "be known to the harness", found=f"'{name}'", remedy=remedy)
+                remedy = "To list all tasks, run 'unmask-lm-eval ls tasks'. To add a folder, use --include_path."
+                raise check.InputError("tasks", "be a task of the harness", found=f"'{name}'", remedy=remedy)
         names = list(dict.fromkeys(task for matched in matches.values() for task in matched))
         kept = {"seed": first.seed, "max_gen_toks": first.new, "batch_size": first.batch}
         rows = compare(

@@ -148,7 +148,10 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
         """
         if mask_token_id is None:
             raise check.InputError(
-                "mask_token_id", "be a token id", found="None", remedy="Models without a mask have no order."
+                "mask_token_id",
+                "be a token id",
+                found="None",
+                remedy="A model without a mask token has no positions to order.",
             )
         hosted = Hosted(self.schedule, mask_token_id, _draw(sampling_method, temperature, top_p, top_k))
         if int(timestep) == 0 or self._state is None or self._state.tokens.shape != sample.shape:

@@ -129,7 +129,7 @@ class UnmaskSampler(BaseSampler):
         """Fill the masks of each row from its start on."""
         if config.schedule is None or config.rng is None:
             name = "schedule" if config.schedule is None else "rng"
-            raise check.InputError(name, "be given in the configuration")
+            raise check.InputError(name, "be set in the configuration")
         mask, end = self._special("mask"), self._special("eos")
         lengths = torch.tensor([row.shape[0] for row in rows], device=self.model.device)
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=end)

@@ -70,7 +70,7 @@ class TokensHook:
             self._begun, self._seconds = perf_counter(), 0.0
             return x
         if self._tokens is None:
-            raise check.InputError("step", "be None at the first call: the engine shows the tokens before it starts")
+            raise check.InputError("step", "be None at the first call, which comes before the first step")
         if self._state is None:
             self._state = self._hosted.begin(self._tokens, vocab=logits.shape[-1], rng=self.rng)
         reveal = self._hosted.step(self._state, self._tokens, logits)

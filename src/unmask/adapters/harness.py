@@ -288,12 +288,16 @@ def _schedule(given: object, steps: int | None, order: str | None, size: str | N
     parts = {"steps": steps, "order": order, "size": size}
     if given is not None:
         if named := [name for name, value in parts.items() if value is not None]:
-            raise check.InputError("schedule", f"not go with '{named[0]}'", remedy="Give the schedule or its parts.")
+            raise check.InputError(
+                "schedule", f"not be used with '{named[0]}'", remedy="Give either a schedule or its parts."
+            )
         return schedule_given(given, length)
     size = "even" if size is None else str(size)
     check_size(size, FREE_SIZES)
     if steps is not None and ":" in size:
-        raise check.InputError("steps", f"not go with the size '{size}'", remedy="It decides them by itself.")
+        raise check.InputError(
+            "steps", f"not be used with the size '{size}'", remedy="This size chooses the number of steps itself."
+        )
     order = "comb" if order is None else order
     return build(order, size, min(16, length) if steps is None else steps, length).schedule
 

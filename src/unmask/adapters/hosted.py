@@ -67,7 +67,7 @@ class Hosted:
             raise check.InputError("schedule", "be a Schedule", found=check.shown(self.schedule))
         if self.schedule.revision is not None:
             raise check.InputError(
-                "schedule", "take nothing back inside another engine, whose loop only reveals",
+                "schedule", "have no revision inside another engine, whose loop can only reveal tokens",
                 remedy="Run it with unmask.sample.Sampler.",
             )  # fmt: skip
 

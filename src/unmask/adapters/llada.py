@@ -63,7 +63,7 @@ def transfer_counts(
         design = size(steps)
     if not isinstance(design, Blind):
         raise check.InputError(
-            "size", "make sizes that do not look at predictions from a number of steps", found=check.shown(design)
+            "size", "turn a number of steps into sizes that do not look at predictions", found=check.shown(design)
         )
     if design.steps > steps:
         raise check.InputError("size", f"take at most {steps} steps", found=f"{design.steps}")

@@ -90,7 +90,7 @@ class Generate:
     ) -> Any:
         """What `generate` calls."""
         if generation_config is None:
-            raise check.InputError("", "Give this to model.generate(…, custom_generate=…), which prepares its input")
+            raise check.InputError("", "Pass this to model.generate(…, custom_generate=…), which prepares its input")
         _check_followed(model, generation_config, logits_processor, stopping_criteria)
         given = generation_config.max_length
         new = check.integer("max_new_tokens", (given or 0) - input_ids.shape[1], least=1)
@@ -142,9 +142,11 @@ def _visible(attention: Tensor | None, tokens: Tensor) -> Tensor | None:
 def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> None:
     """Refuse, before any work, what was asked for and cannot be done."""
     if getattr(model.config, "is_encoder_decoder", False):
-        raise check.InputError("model", "have no decoder apart", found=f"a {type(model).__name__}")
+        raise check.InputError("model", "have no separate decoder", found=f"a {type(model).__name__}")
     if (config.num_beams or 1) > 1:
-        raise check.InputError("num_beams", "be 1", found=f"{config.num_beams}", remedy="A schedule has no beams.")
+        raise check.InputError(
+            "num_beams", "be 1", found=f"{config.num_beams}", remedy="Schedules do not use beam search."
+        )
     for name, parts, known in (
         ("logits_processor", processors, _FOLLOWED),
         ("stopping_criteria", criteria, _ENDS),
@@ -152,7 +154,7 @@ def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> 
         for part in parts or ():
             if type(part).__name__ not in known:
                 raise check.InputError(
-                    name, "hold nothing that is made for one token after the other", found=type(part).__name__
+                    name, "contain nothing made for one token after another", found=type(part).__name__
                 )
 
 
@@ -163,8 +165,8 @@ def _draw(config: Any) -> Draw:
     top_p = None if config.top_p in (None, 1.0) else config.top_p
     top_k = config.top_k or None
     if top_p is not None and top_k is not None:
-        remedy = f"It is {top_k} here, which is the library's default: say top_k=0." if top_k == 50 else "Give one."
-        raise check.InputError("top_p", "not go with {top_k}", remedy=remedy)
+        remedy = f"It is {top_k} here, which is the library's default: pass top_k=0." if top_k == 50 else "Give one."
+        raise check.InputError("top_p", "not be used with {top_k}", remedy=remedy)
     return draw_for(1.0 if config.temperature is None else config.temperature, top_p=top_p, top_k=top_k)
 
 

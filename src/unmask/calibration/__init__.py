@@ -1,4 +1,4 @@
-"""Measure a model once; then its best schedule, and what any other would cost, are computations.
+"""Measure a model once; then compute its best schedule, and the cost of any other.
 
     measurement    the losses of a model under one order, on texts; this and the next need torch
     series         several orders one after the other, continuing what is known

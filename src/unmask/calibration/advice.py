@@ -1,4 +1,4 @@
-"""What a calibration says: what a schedule will cost, and which one to take.
+"""What a calibration tells you: what a schedule will cost, and which one to use.
 
 Everything is a total, model error included: nats per sequence on texts like those that were measured. A target is an
 allowance above the **best one-by-one likelihood** among the measured orders, since that is what the model can do when

@@ -113,7 +113,9 @@ class Calibration:
         """What given sizes cost under a measured order, on texts that all have so many tokens to fill."""
         losses = self._named(name)
         if not isinstance(losses, OneLength):
-            raise check.InputError("sizes", "be a size schedule", remedy="Texts differ: use forecast.")
+            raise check.InputError(
+                "sizes", "be a size schedule", remedy="The texts differ in length. Use forecast instead."
+            )
         return losses.cost(sizes)
 
     def plan(self, name: str, steps: int) -> Forecast:
@@ -122,7 +124,7 @@ class Calibration:
         if check.integer("steps", steps, least=1, most=check.EXACT) > losses.most:
             raise check.InputError(
                 "steps",
-                f"be at most {losses.most} for the order {name}, whose cuts were measured at so many places",
+                f"be at most {losses.most} for the order {name}, which was measured at that many places",
                 found=f"{steps}",
             )
         best = losses.best(steps)
@@ -241,7 +243,7 @@ class Calibration:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
-            raise check.InputError("path", "be a calibration in valid JSON") from None
+            raise check.InputError("path", "be a calibration file in valid JSON") from None
         return cls.from_json(data)
 
 

@@ -1,4 +1,4 @@
-"""Which schedule a calibration would have one take, and what that choice costs on texts it was not made on.
+"""Which schedule a calibration recommends, and what that schedule costs on other texts.
 
 Candidates are the best blind schedule of each measured order, whose cost is a forecast, and the measured rules, which
 look at predictions or are all there is of a model that remembers. They are compared at equal evaluations: with `K`
@@ -130,7 +130,9 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     kept = [rule.spent for rule in calibration.rules.values() if rule.cost <= _allowed(limit)]
     fewest = min([blind, *kept])
     if fewest == math.inf:
-        raise check.InputError("target", "be larger", found=f"{target:g}", remedy="No measured schedule meets it.")
+        raise check.InputError(
+            "target", "be larger", found=f"{target:g}", remedy="No measured schedule meets this target."
+        )
     allowed = fewest * (1 + TOLERANCE)
     count = int(blind if blind <= allowed else min(most, max(1, math.floor(allowed))))
     return Choice(reference, best, limit, count, _ranked(calibration, count, fewest if fewest < blind else 0.0))
@@ -154,7 +156,7 @@ def _ranked(calibration: Calibration, steps: int, spent: float = 0.0) -> list[Ca
     ]
     if not blind and not rules:
         fewest = math.ceil(min(rule.spent for rule in calibration.rules.values()) / (1 + TOLERANCE))
-        remedy = "No schedule that was measured takes fewer."
+        remedy = "No measured schedule takes fewer."
         raise check.InputError("steps", f"be at least {fewest}", found=f"{steps}", remedy=remedy)
     return sorted([*blind, *rules], key=lambda each: each.plan.nll)
 

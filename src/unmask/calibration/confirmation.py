@@ -104,12 +104,12 @@ def confirmed_order(
     texts = texts_of(tokens, predictor, least=LEAST_TEXTS)
     check_measurable(predictor)
     if not texts.equal or not bool(texts.masked.all()):
-        raise check.InputError("tokens", "have one length, and all of it to be filled")
+        raise check.InputError("tokens", "have one length, with every position to fill")
     sizes, source = check_sizes(sizes, texts.tokens.shape[1]), check.generator("rng", rng)
     known = _STANDARD | dict(standard or {})
     check.instance("starts", starts, Mapping, "be orders by their names")
     if "learned" in known:
-        raise check.InputError("standard", "hold orders by other names than 'learned', which is that of the result")
+        raise check.InputError("standard", "have no order named 'learned', which is the name of the result")
     refined = refine_order(
         predictor,
         {**{name: kind for name, kind in known.items() if name not in _STANDARD}, **starts},

@@ -1,4 +1,4 @@
-"""How texts differ, kept small: from it the standard error of any forecast follows.
+"""How texts differ, in a compact form that gives the standard error of any forecast.
 
 What a schedule costs on a text is a sum of *columns*, numbers measured on that text. Of `N` texts, their mean is kept
 elsewhere; here is how `G` groups of consecutive texts deviate from it. Let group `g` have `n_g` texts and deviate by

@@ -89,7 +89,7 @@ def learned_orders(
     starts = check.integer("starts", starts, least=0, most=1 << 16)
     if dependence.length**2 * len(sizes) > _CELLS:
         most = _CELLS // dependence.length**2
-        raise check.InputError("sizes", f"have at most {most} steps for so many positions", found=f"{len(sizes)}")
+        raise check.InputError("sizes", f"have at most {most} steps for this many positions", found=f"{len(sizes)}")
     problem = _Problem.of(dependence, sizes)
     known = [problem.steps(walk) for walk in _known(dependence.length, len(sizes), layout)]
     starts = min(starts, max(2, _EXCHANGES // dependence.length**2))
@@ -111,7 +111,7 @@ def ignored(dependence: Dependence | ByDistance, sets: order.Sets) -> float:
         sets: An order of as many positions.
     """
     check.instance("dependence", dependence, Dependence | ByDistance, "be a measured dependence")
-    check.instance("sets", sets, order.Sets, "be an order that is written down")
+    check.instance("sets", sets, order.Sets, "be an order given as a list of sets")
     problem = _Problem.of(dependence, check_sizes(sets.sizes, dependence.length))
     return problem.raw(problem.steps(np.array([place for each in sets.sets for place in each])))
 
@@ -243,9 +243,9 @@ def _known(length: int, steps: int, layout: tuple[int, int] | None) -> list[NDAr
     """The orders that one would take without measuring anything."""
     kinds: list[order.BlindOrder] = [order.Comb(shift=0), order.Spread()]
     if layout is not None:
-        given = check.listed("layout", layout, "be a number of rows and one of columns")
+        given = check.listed("layout", layout, "be a number of rows and a number of columns")
         if len(given) != 2:
-            raise check.InputError("layout", "be a number of rows and one of columns", found=check.shown(layout))
+            raise check.InputError("layout", "be a number of rows and a number of columns", found=check.shown(layout))
         height, width = given
         kinds += [order.CombGrid(height, width, shift=0), order.SpreadGrid(height, width)]
     return [kind.arrange(np.arange(length), length=length, steps=steps, rng=0) for kind in kinds]

@@ -1,4 +1,4 @@
-"""Measure a model once; then the best schedule for it is a computation.
+"""Measure a model once; then compute the best schedule for it.
 
 For a blind order, one forward pass per text with the first `n` tokens of the order visible gives the loss of every
 token after them. From some such `n`, fine where the losses change, the cost of any sizes is a sum and the best sizes
@@ -67,7 +67,7 @@ def measure(
     seed = seed_of(rng)
     check.function("progress", progress)
     if not isinstance(order, BlindOrder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise check.InputError("order", "be an order that is drawn beforehand", found=check.shown(order))
+        raise check.InputError("order", "be an order that does not look at predictions", found=check.shown(order))
     counts = texts.counts.numpy()
     if counts.min() == 0:
         raise check.InputError("masked", "have at least one position in each text")
@@ -111,8 +111,8 @@ def check_measurable(predictor: MaskPredictor) -> None:
     if predictor.remembers:
         raise check.InputError(
             "predictor",
-            "predict from visible tokens alone",
-            detail="but this one remembers the steps in which they came, so that an order has no losses of its own",
+            "predict from the visible tokens only",
+            detail="but this one remembers the steps in which they were revealed, so an order alone has no losses",
             remedy="Measure planned schedules with `measure_rules`, one pass each.",
         )
 

@@ -217,7 +217,7 @@ class Mixed(Losses):
             return None
         if isinstance(self.order, Comb) and isinstance(sizes, size.Planned) and not self._at_places(sizes):
             return None
-        values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand"))
+        values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that does not look at predictions"))
         # Of one text nobody knows how others would differ from it.
         error = Deviations.of(self.texts, values, self.tokens).error if values.size > 1 else math.nan
         return Predicted(float(values.mean()), error, True)
@@ -233,7 +233,7 @@ class Mixed(Losses):
         return self.each(sizes)
 
     def evaluations(self, sizes: size.Planned) -> float:
-        check.instance("sizes", sizes, size.Planned, "be a size schedule without chance")
+        check.instance("sizes", sizes, size.Planned, "be a size schedule without randomness")
         steps = {count: _taken(sizes, count).size for count, _ in self._kinds}
         return float(np.mean([steps[count] for count in self.tokens.tolist()]))
 

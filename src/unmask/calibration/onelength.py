@@ -1,4 +1,4 @@
-"""What was measured under one order on texts that all have as many tokens to fill.
+"""What was measured under one order on texts that all have the same number of tokens to fill.
 
 There are two kinds. In the random order every masked token is as good as any other, so that `ℓ(n, ·)` is one number,
 the loss curve: it is a line between the measured places, and cuts may fall anywhere (`Curved`). In any other order
@@ -74,7 +74,7 @@ class OneLength(Losses):
 
     def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
         if self.groups is None:
-            raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
         weights = self._weights(*self._cuts(self._fixed(sizes)))
         return float(weights @ self.columns) + self.groups.along(weights)
 
@@ -87,13 +87,13 @@ class OneLength(Losses):
         return self.shifted(inside * (-share / (1 - share)))
 
     def _fixed(self, sizes: size.Planned) -> NDArray[np.int64]:
-        return check.instance("sizes", sizes, size.Planned, "be a size schedule without chance").sizes(self.length)
+        return check.instance("sizes", sizes, size.Planned, "be a size schedule without randomness").sizes(self.length)
 
     def _folded(self, fold: Fold) -> tuple[NDArray[np.float64], float]:
         """How texts of a fold deviate in each column, and which share of all they are."""
         check.instance("fold", fold, Fold, "be a Fold")
         if self.groups is None:
-            raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
         folds = self.groups.joined(fold.count)
         return folds.deviations[fold.number], float(folds.sizes[fold.number] / self.groups.texts)
 
@@ -119,7 +119,7 @@ class OneLength(Losses):
             InputError: if the groups were not kept, or as for `cost`.
         """
         if self.groups is None:
-            raise check.InputError("", "This calibration has not kept how texts differ", remedy="Measure anew.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
         return self.groups.along(self._fitted(self._weights(*self._cuts(sizes))))
 
     def shifted(self, deviation: NDArray[np.float64]) -> Self:
@@ -157,7 +157,7 @@ class OneLength(Losses):
 
 
 def _blind(sizes: size.Blind) -> size.Blind:
-    return check.instance("sizes", sizes, size.Blind, "be a size that is drawn beforehand")
+    return check.instance("sizes", sizes, size.Blind, "be a size that does not look at predictions")
 
 
 def losses_of(

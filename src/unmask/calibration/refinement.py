@@ -1,4 +1,4 @@
-"""An order made better by measuring it: exchanges that lower what it costs on texts.
+"""An order improved by measuring it: swaps of positions that lower its cost on texts.
 
 Pairs do not tell all (`unmask.calibration.dependence`), and a trained model is not equally good in all orders. So
 orders are compared by what counts,
@@ -105,7 +105,7 @@ def refine_order(
     }
     named: dict[str, Cut] = {}
     for name, kind in {**usual, **starts}.items():
-        check.instance("starts", kind, order.BlindOrder, "hold orders that are drawn beforehand")
+        check.instance("starts", kind, order.BlindOrder, "hold orders that do not look at predictions")
         walk = kind.arrange(np.arange(length), length=length, steps=len(sizes), rng=source)
         named[name] = tuple(tuple(part.tolist()) for part in np.split(walk, np.cumsum(sizes)[:-1]))
     measured = _Kept(predictor, texts, batch, engine, progress)

@@ -62,9 +62,9 @@ def _order(data: object) -> BlindOrder:
     try:
         order = decode(data, "order", SAVED_ORDERS)
     except RecursionError:
-        raise check.InputError("order", "be an order", found="one within one, many times over") from None
+        raise check.InputError("order", "be an order", found="orders nested too deeply") from None
     if not isinstance(order, BlindOrder):
-        raise check.InputError("order", "be one that is drawn beforehand", found=f"{type(order).__name__}")
+        raise check.InputError("order", "be one that does not look at predictions", found=f"{type(order).__name__}")
     return order
 
 
@@ -73,7 +73,7 @@ def _places(data: object, length: int) -> NDArray[np.int64]:
     if visible.ndim != 1 or visible.size == 0 or visible.dtype.kind != "i":
         raise check.InputError("visible", "be a list of integers")
     if visible[0] != 0 or visible[-1] >= length or np.any(np.diff(visible) <= 0):
-        raise check.InputError("visible", f"ascend from 0 and stay below {length}")
+        raise check.InputError("visible", f"be ascending numbers from 0 and below {length}")
     return visible.astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The losses of a model under several orders, and what rules cost, one after the other; what is known is kept."""
+"""The losses of a model under several orders, and the costs of rules, measured in turn; earlier results are kept."""
 
 import hashlib
 from collections.abc import Callable, Mapping

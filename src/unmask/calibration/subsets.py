@@ -1,4 +1,4 @@
-"""Measure how much positions tell of each other after every set of others: where there are few of them.
+"""Measure how much positions tell you about each other after every set of others, for a small number of positions.
 
 Pairs given so many others on average do not tell all (`unmask.calibration.dependence`). With at most 16 positions there
 is no need to average: every set `A` is made visible on texts, and predictions given `A` are compared with those given
@@ -69,7 +69,7 @@ def measure_sets(
     check.instance("gain", gain, Gain, "be a Gain, such as OnTexts()")
     check.function("progress", progress)
     if not texts.equal or not bool(texts.masked.all()):
-        raise check.InputError("tokens", "have one length, and nothing that is given")
+        raise check.InputError("tokens", "have one length and no given tokens")
     length = texts.tokens.shape[1]
     check_short("tokens", length)
     batch = check.integer("batch", batch, least=1)

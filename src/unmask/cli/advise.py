@@ -64,26 +64,26 @@ def advise(
     length: int | None,
     seed: int,
 ) -> Report:
-    """Say how many steps to take, in which order and with which sizes.
+    """Recommend a schedule: how many steps, which order and which sizes.
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is counted from
     the best cost of one token at a time, among the orders that were measured. The advice is the schedule with the
     fewest steps that is predicted to meet the target, or with --steps the best schedule of that many steps. `advise`
-    also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. They are
-    compared at equal evaluations: on average they may spend one per step, and one percent more. The predicted cost is
-    for new texts, not for those that the schedule was chosen on.
+    also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
+    is fair: on average, such a rule may use at most one percent more evaluations than the steps allow. The predicted
+    cost is for new texts, not for those used to choose the schedule.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
 
     With --dependence, the advice is an order learned from measured dependence: even sizes in --steps steps, with
-    dependent positions in different steps. It is for one number of tokens. Pairs of positions do not tell everything,
-    and on English text a comb beats an order learned from pairs alone. So give texts as well, with --text or --data.
-    The order is then improved on half of them and compared with comb, spread and random order on the other half. It
-    becomes the advice only if it is cheaper there than the best of these by more than the noise; otherwise the best of
-    these is the advice. The search evaluates each of its texts up to --evaluations times. With 32 texts and the
-    built-in model, that takes about three minutes on one core. Without texts nothing is compared: run `unmask evaluate
-    --schedule` before you use the order.
+    dependent positions in different steps. Such an order works for one number of tokens only. Pairs of positions do not
+    tell you everything, and on English text a comb beats an order learned from pairs alone. So give texts as well, with
+    --text or --data. The order is then improved on half of them and compared with comb, spread and random order on the
+    other half. It becomes the advice only if it is cheaper there than the best of these by more than the noise;
+    otherwise the best of these is the advice. The search evaluates each of its texts up to --evaluations times. With 32
+    texts and the built-in model, that takes about three minutes on one core. Without texts, the command cannot make
+    this comparison: run `unmask evaluate --schedule` before you use the order.
 
     \b
     Examples:

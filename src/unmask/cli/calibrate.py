@@ -62,7 +62,7 @@ _TABLE = (8, 16, 32, 64)
     "--dependence",
     type=options.FILE,
     metavar="FILE",
-    help="Also measure how much revealing one position tells about another, and save that here, as JSON.",
+    help="Also measure how much revealing one position tells you about another, and save the result here, as JSON.",
 )
 @click.option(
     "--layout", metavar="HxW", help="With --dependence: the positions form a grid, such as 28x28; keep every pair."
@@ -85,36 +85,37 @@ def calibrate(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Measure a model under several orders, once; after that, its best schedule can be computed.
+    """Measure a model once under several orders, to compute its best schedules later.
 
-    A comb is measured wherever a tooth begins, and other orders at --points places. 'left-to-right' is measured
-    everywhere. That takes one evaluation per token, and gives `unmask advise` its one-by-one cost as one more
-    reference.
+    The command measures a comb wherever a tooth begins, and other orders at --points places. It measures
+    'left-to-right' everywhere. This takes one evaluation per token, and gives `unmask advise` the cost of that order,
+    one token at a time, as one more reference.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
-    model. Run the same command again and it takes twice as many, and so on; or set --texts. The file is saved after
+    model. Each time you run the same command again, it uses twice as many; or set --texts. The file is saved after
     every order. If the command is interrupted, run it again and it continues from there.
 
-    The cost of rules that look at predictions cannot be computed. With --rules, they are run on the same texts, one
-    schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that looks at
-    predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
+    The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
+    same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that
+    looks at predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
     thresholds), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
     'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32 tokens 'blocks-32/confidence/threshold:0.9'.
     'all' is a small selection.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
-    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. Each is run on the
-    texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order and the steps per
-    block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks are counted from
-    the first token to fill; for a block-causal model, from the beginning of the text, like its own ('whole-blocks-32').
+    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. The command runs
+    each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order
+    and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks
+    are counted from the first token to fill; for a block-causal model, from the beginning of the text, like its own
+    ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
-    what is given. Losses are then measured at shares of the tokens revealed, and bits per token count the tokens to
-    fill. Rows that are too long for the model, or for --length, are left out and counted; no row is cut.
+    what is given. The command then measures losses by the share of tokens revealed, and counts bits per token to fill.
+    It skips rows that are too long for the model, or for --length, and says how many; it never cuts a row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
     over random sets of visible positions, from none to all but two. For text this is averaged by distance; with
-    --layout it is kept for every pair. `unmask advise --dependence` makes an order from it that puts dependent
+    --layout it is kept for every pair. From it, `unmask advise --dependence` learns an order that puts dependent
     positions in different steps.
 
     \b
@@ -131,11 +132,11 @@ def calibrate(
     Then:
       unmask advise --calibration calibration.json --target 0.05
 
-    In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens came,
-    so that an order alone has no losses. For such a model, planned schedules are measured instead, exactly and in one
-    evaluation per text, on 32 texts at first. The default set ('planned') has whole combs with even sizes in 4, 8, 16,
-    … steps, left to right one by one, and random order in 16 and 64 steps and one by one. Choose others with --rules,
-    such as 'whole-comb/cosine:24'.
+    In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens were
+    revealed, so an order alone has no losses. For such a model, the command measures planned schedules instead, exactly
+    and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs with even sizes in
+    4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one. Choose others with
+    --rules, such as 'whole-comb/cosine:24'.
 
     JSON: model, length (tokens to fill, in the text that has most), tokens (the same, on average), texts, too_long
     (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each

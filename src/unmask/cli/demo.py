@@ -44,30 +44,31 @@ _ONE_BY_ONE = "one by one"
 
 _WRITING = """\
 Two built-in models of 6 million parameters each, trained on English letters, write 256 characters in 16 evaluations \
-instead of 256: sixteen letters a step, one in each stretch of sixteen, each beside what is already there ('comb'). \
-'causal' was trained for such steps alone and computes every letter once; 'builtin' looks both ways, takes any \
-schedule, and computes the whole text anew at every step.
+instead of 256: sixteen letters per step, one in each segment of sixteen, next to the letters already there ('comb'). \
+'causal' was trained only for such steps and computes every letter once; 'builtin' looks both ways, works with any \
+schedule, and computes the whole text again at every step.
 """
 
 _COSTS = """\
-Bits per character of 'builtin' under several schedules: its own error, plus what is lost by revealing letters \
+Bits per character of 'builtin' under several schedules: its own error, plus what it loses by revealing letters \
 together in K steps. Most code uses even sizes in random order. Sixteen comb steps cost less than random order does \
 even when it reveals one letter at a time.
 """
 
 _INTRODUCTION = f"""\
 A masked diffusion model writes {_LENGTH} tokens in {_STEPS} steps by revealing several tokens at once, each drawn as \
-if the others of its batch did not exist. What they should have known of each other is lost: the KL divergence \
-between the data and what the sampler writes, computed here exactly. How many tokens each step reveals is the \
-schedule; without knowing the data, none is best.
+if the others of its batch did not exist. This causes an error, the KL divergence between the data and what \
+the sampler writes, which is computed exactly here. The schedule says how many tokens each step reveals; no schedule \
+is best for all data.
 """
 
 _REMARK = """\
-Where dependence sits at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
-sizes reveal too much at the wrong moment unless a cut happens to fall right, while 'tc' or 'dtc' lose little and \
-guarantee as much for any data of that TC or DTC. 'minimax-min' is one schedule for both. Where dependence is spread \
-evenly, as in this Markov chain, fixed sizes do better than such guarantees. 'optimal' is made for the loss curve of \
-the data and has the lowest error of all. If you can measure a curve, use it; if you cannot, minimax holds for all data.
+If the dependence is at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
+sizes reveal too much at the wrong moment, unless a cut happens to be in the right place. Then 'tc' or 'dtc' lose \
+little, and guarantee this for any data with that TC or DTC. 'minimax-min' is one schedule for both. If the dependence \
+is spread evenly, as in this Markov chain, fixed sizes do better than schedules with guarantees. 'optimal' is made for \
+the loss curve of the data and has the lowest error of all. If you can measure a curve, use it. If you cannot, use \
+minimax, whose guarantee holds for all data.
 """
 
 

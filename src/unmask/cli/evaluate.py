@@ -91,11 +91,11 @@ def evaluate(
     """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
     The command replays every schedule in your lists on the text: it reveals the text's own tokens instead of drawing
-    new ones. Without lists, it compares random and comb order with even sizes in 8, 16 and 32 steps. All schedules see
-    the same sequences and seeds, so their differences have small errors. The cost is a total. It includes the model's
-    own error in that order, and what is lost by revealing tokens in parallel. The excess is the cost above the same
-    model revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of
-    each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
+    new ones. Without lists, it compares random and comb order with even sizes in 8, 16 and 32 steps. All schedules use
+    the same sequences and seeds, so their differences have small errors. The cost is a total: the model's own error in
+    that order, plus what you lose by revealing tokens in parallel. The excess is the cost above the same model
+    revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of each
+    sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same. Its reference uses one random order per sequence.
@@ -104,7 +104,7 @@ def evaluate(
     generate --verify` would take for such texts, to sample exactly the distribution of one token at a time.
 
     With --allow, the command scores the sampler that draws only the tokens you allow (`unmask generate --allow`). The
-    texts must then hold no other tokens where they are scored.
+    scored positions of the texts must then contain no other tokens.
 
     In rows of --data, only what the model has to fill is scored: the answer to a prompt, or all of a text except what
     is given. Bits per token is the cost of all rows, divided by the tokens scored in them. If a schedule has more steps

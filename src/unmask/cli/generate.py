@@ -74,8 +74,8 @@ _PARTS = (
 )
 @click.option(
     "--length", type=options.INTEGER, metavar="L",
-    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models] With --data: "
-    "tokens to fill after a prompt without gaps. [default: 128, or half of what the model takes if that is less]",
+    help="Tokens per sequence. [default: the model's maximum, but at most 256 for Hugging Face models] With --data: "
+    "tokens to fill after a prompt without gaps. [default: 128, or half the model's maximum if that is less]",
 )  # fmt: skip
 @click.option("--prompt", help="Text to complete. Each _, or the model's own mask token, is a gap of one token.")
 @click.option(
@@ -133,20 +133,21 @@ def generate(
     and the command prints a note.
 
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
-    Rejection sampling takes some drafts back and draws them again, which costs one more evaluation. The texts then have
-    exactly the distribution of one token at a time in the same order. With 'causal' and 16 steps this takes about 23
-    evaluations instead of 256. A bidirectional model does the same on copies of the text, one for each draft. Verified
-    sampling does not stop early at the end of an answer, but what follows the end is not counted.
+    Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
+    then have exactly the distribution of one token at a time in the same order. With 'causal' and 16 steps this takes
+    about 23 evaluations instead of 256. A bidirectional model checks copies of the text instead, one for each draft.
+    Verified sampling does not stop early at the end of an answer, but what follows the end is not counted.
 
     With --revise, tokens can be taken back or changed after they were revealed. 'cap', 'rescale', 'least-sure' and
     'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
-    and 'edit' is LLaDA 2.1's. 'gibbs:4' draws four random tokens anew after every step, one at a time. Revision may
-    need evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one for each token it
-    checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, and write dull texts at
-    temperature 1.
+    and 'edit' is LLaDA 2.1's. 'gibbs:4' redraws four random tokens after every step, one at a time. Revision may need
+    evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one for each token it checks, so
+    a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, so they write dull texts at temperature
+    1.
 
-    With --allow, each token is drawn only from those that you allow at its position: their probabilities are scaled up
-    to add to 1. Tokens of the prompt stay as they are. Positions are counted in the text, or with --chat in the answer.
+    With --allow, the model draws each token only from those that you allow at its position, with their probabilities
+    scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text, or with --chat in
+    the answer.
 
     Some models end their answers themselves (LLaDA, Dream): they draw an end token like any other. What follows the end
     is neither shown nor counted. A sequence whose answer is complete takes no more evaluations, and this does not
@@ -155,11 +156,11 @@ def generate(
     sequences.
 
     With --data, every row of the file is a prompt, and the command writes one row for each, in the same order. Row i,
-    counted from 0, has the seed SEED + i. A prompt with '_' is filled there; any other prompt is continued by --length
-    tokens. If a row already has an answer, the model writes a new one of the same length. If the model has a chat
-    template, prompts are messages. The command checks all rows before it fills the first, and names the line of a row
-    that is invalid or too long for the model. With --output, finished rows are saved in batches to a hidden file next
-    to it. If the command is interrupted, run it again and it continues from there.
+    counted from 0, has the seed SEED + i. If a prompt has gaps ('_'), the model fills them; any other prompt is
+    continued by --length tokens. If a row already has an answer, the model writes a new one of the same length. If the
+    model has a chat template, it treats prompts as messages. The command checks all rows before it fills the first, and
+    names the line of a row that is invalid or too long for the model. With --output, finished rows are saved in batches
+    to a hidden file next to it. If the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:

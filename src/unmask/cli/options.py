@@ -233,7 +233,8 @@ workers = bundled(
         help="local, or ray to use many cores, GPUs or machines. The results are the same.",
     ),
     click.option(
-        "--workers", type=INTEGER, metavar="N", help="With ray: number of workers. [default: all that it has]",
+        "--workers", type=INTEGER, metavar="N",
+        help="With ray: number of workers. [default: as many as the cluster has room for]",
     ),
     click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, such as auto."),
 )  # fmt: skip
@@ -256,9 +257,9 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
         "source",
         click.option(
             "--model", type=Words(MODELS, files=True), default=name, show_default=True, metavar="MODEL",
-            help="builtin, causal, a .safetensors file saved by unmask, a folder of `unmask train`, hf:NAME_OR_FOLDER "
-            "for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model that your function "
-            "returns (this runs the code in that file).",
+            help="builtin, causal, a .safetensors file saved by unmask, a folder written by `unmask train`, "
+            "hf:NAME_OR_FOLDER for a masked language model from Hugging Face, or py:FILE.py:FUNCTION for a model "
+            "that your function returns (this runs the code in that file).",
         ),
         click.option(
             "--trust-remote-code", is_flag=True, help="Run the Python code that comes with a Hugging Face model."
@@ -274,7 +275,7 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
 model = model_by_default(BUILTIN)
 length = click.option(
     "--length", type=INTEGER, metavar="L",
-    help="Tokens per sequence. [default: as many as the model takes, at most 256 for Hugging Face models]",
+    help="Tokens per sequence. [default: the model's maximum, but at most 256 for Hugging Face models]",
 )  # fmt: skip
 _TEXT = "Text that the model has not seen, in its alphabet. The built-in models know a to z and the space."
 DATA = (

@@ -229,7 +229,7 @@ def _fewest(
             )
         length = known.curve.length
         tc, dtc = known.curve.total_correlation, known.curve.dual_total_correlation
-    with terminal(stderr=True).status("Finding what can be promised"):
+    with terminal(stderr=True).status("Computing the guarantees"):
         guaranteed = guarantees(length, tc, dtc, target)
     measured = [] if known is None else watched(names or compared(length), known, target)
     advice = fewest(length, tc, dtc, target, guaranteed, measured)

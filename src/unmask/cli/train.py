@@ -63,8 +63,8 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 )  # fmt: skip
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
-    help="Which tokens are masked in training, without --causal and --schedule: uniform; or comb, where half of each "
-    "batch is masked as combs with length/16, /8 and /4 steps see it. [default: uniform]",
+    help="Which tokens are masked in training, without --causal and --schedule: uniform, or comb, which masks half "
+    "of each batch the way combs with length/16, /8 and /4 steps do. [default: uniform]",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
 @click.option(
@@ -102,16 +102,17 @@ def train(
     share the batch.
 
     With --data, the command takes windows of --length tokens from the rows; every position is equally likely to start
-    one. A prompt and its answer are one sequence. Rows shorter than a window are left out and counted.
+    one. A prompt and its answer are one sequence. The command skips rows shorter than a window, and says how many.
 
     A bidirectional model learns to fill random sets of positions (--masks), or the sets that certain schedules visit
-    (--schedule). You can use it with any schedule, and it runs anew at every step. A model that is causal in the
+    (--schedule). You can use it with any schedule, and it runs again at every step. A model that is causal in the
     schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
-    each token only once, but it is made for these schedules and no others. Five in eight of its --layers mix what is
-    known, and three read from it. One text in eight begins with given tokens, so the model learns to continue a prompt.
+    each token only once, but it works well only with these schedules. Five in eight of its --layers process the known
+    tokens, and the other three read from them. One text in eight begins with given tokens, so the model learns to
+    continue a prompt.
 
     A schedule here is an order that does not look at predictions, with even sizes in a number of steps. left-to-right
-    with as many steps as tokens is an ordinary language model.
+    with as many steps as tokens gives an ordinary language model.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Data: sequences in files, one by one, and what a model takes of them.
+"""Data: sequences in files, read one by one, and how a model reads them.
 
     streams       lines of a file, compressed or not, or of standard input
     formats       lines as rows: JSON lines, plain lines, FASTA, a column of a table

@@ -1,4 +1,4 @@
-"""Rows together: a sample of a file, or all of it some rows at a time.
+"""Collections of rows: a sample of a file, or the whole file in chunks.
 
 What a model is measured on is a few rows of a file, which may have millions. `collect` draws them while it reads: each
 row has a random number, and the rows with the smallest numbers are kept. So every set of rows that fit is as likely as
@@ -78,7 +78,7 @@ class Collected:
         detail = f"but {self.long_row.where} has {self.long_tokens}, and the others have too many as well"
         if self.long == 1:
             detail = f"but {self.long_row.where}, the only one, has {self.long_tokens}"
-        must = f"have a row of at most {self.limit} tokens, the most that the model takes"
+        must = f"have a row of at most {self.limit} tokens, the model's maximum"
         raise check.InputError("data", must, detail=detail)
 
 
@@ -172,10 +172,10 @@ def _iterated(name: str, values: Iterable[T]) -> Iterator[T]:
     try:
         return iter(values)
     except TypeError:
-        raise check.InputError(name, "be something to go through", found=check.shown(values)) from None
+        raise check.InputError(name, "be iterable", found=check.shown(values)) from None
 
 
 def _check_room(count: int, width: int) -> None:
     if count * width > check.ROOM:
-        remedy = "Take some of them with {most}, or some at a time."
-        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens together", remedy=remedy)
+        remedy = "Draw a sample of them with {most}, or read them in chunks."
+        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens in total", remedy=remedy)

@@ -88,11 +88,11 @@ def _of_text(model: "Model", row: Row) -> Encoded:
         with _naming(row, "given"):
             shown = np.array(model.codec.prompt(row.given, mask), dtype=np.int64)
         if shown.size != tokens.size:
-            must = "have as many tokens in its text with gaps as in its text, in each row"
+            must = "have the same number of tokens in a text and in its version with gaps"
             raise _bad(row, must, f"has {shown.size} and {tokens.size}")
         masked = shown == mask
         if np.any(other := (shown != tokens) & ~masked):
-            must = "give tokens of the text itself"
+            must = "have given tokens that agree with the text"
             raise _bad(row, must, f"has {_piece(model, shown[other][0])} in place of {_piece(model, tokens[other][0])}")
     elif row.given is not None:
         with _naming(row, "given"):  # positions from 0 on, each once
@@ -143,7 +143,7 @@ def _naming(row: Row, part: str) -> Generator[None]:
         if isinstance(error, check.InputError) and error.argument == "model":
             raise
         known = isinstance(error, check.InputError)
-        cause = error.about(part) if known else check.InputError(part, "be something that can be encoded")
+        cause = error.about(part) if known else check.InputError(part, "be text that the model can encode")
         raise _bad(row, "fit the model", "does not").changed(cause=cause) from None
 
 

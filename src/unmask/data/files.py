@@ -68,7 +68,7 @@ def _rows(wanted: formats.Wanted) -> Iterator[formats.Row]:
     ending = (bare.with_suffix("") if packed else bare).suffix.lower()
     if ending == ".parquet":
         if packed:
-            remedy = "Parquet files are compressed inside: unpack the file first."
+            remedy = "Parquet files are already compressed inside: decompress the file first."
             raise check.InputError("data", "be a Parquet file", found=named(wanted.file), remedy=remedy)
         yield from formats.parquet(wanted)
         return

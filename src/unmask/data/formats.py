@@ -1,4 +1,4 @@
-"""What lines say: JSON objects, plain sequences, FASTA records, cells of a table.
+"""How lines are read: JSON objects, plain sequences, FASTA records, cells of a table.
 
 Each format is a function from lines to rows. What is wrong with a row is one sentence that names its line; extra keys
 and columns are nobody's mistake, and blank lines are no rows.
@@ -205,7 +205,7 @@ def _object(text: str, line: int, wanted: Wanted) -> dict[str, Any]:
     except (ValueError, RecursionError):  # a number of thousands of digits, brackets in brackets without end
         raise wanted.bad(line, must, "is not one") from None
     if isinstance(found, list):
-        remedy = "An array of objects is taken apart by: jq -c '.[]' OLD.json > NEW.jsonl"
+        remedy = "To split an array of objects into lines, run: jq -c '.[]' OLD.json > NEW.jsonl"
         raise wanted.bad(line, must, "begins an array").changed(remedy=remedy)
     if not isinstance(found, dict):
         raise wanted.bad(line, must, f"is {check.shown(found)}")
@@ -245,7 +245,7 @@ def _given(value: Any, line: int, wanted: Wanted) -> str | tuple[int, ...] | Non
         places = cast(list[Any], value)
         if all(type(place) is int and place >= 0 for place in places):
             return tuple(places)
-    must = "say what is given by positions, or by the text with '_' for what is to be filled"
+    must = "list the given positions, or give the text with '_' for each token to fill"
     raise wanted.bad(line, must, f"says {json.dumps(value)}")
 
 
@@ -275,7 +275,7 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
             place = _column(wanted.column, names, named(wanted.file))
             continue
         if len(cells) != len(names):
-            must = f"have {len(names)} cells in each line, as the first one has"
+            must = f"have {len(names)} cells in each line, like the first line"
             raise wanted.bad(start, must, f"has {len(cells)}")
         yield wanted.row(start, cells[place])
 
@@ -293,4 +293,4 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
 
 def _no_column(column: str, where: str, names: Iterable[str]) -> check.InputError:
     remedy = f"It has {', '.join(names) or 'none'}."
-    return check.InputError("column", f"name a column of {where}", found=check.shown(column), remedy=remedy)
+    return check.InputError("column", f"be the name of a column of {where}", found=check.shown(column), remedy=remedy)

@@ -80,7 +80,7 @@ def lines(source: Stream) -> Iterator[tuple[int, str]]:
             number += 1
             total += len(data)
             if source.endless and total > most:
-                raise check.InputError("data", "name a file that ends", found=f"the device {source.name}")
+                raise check.InputError("data", "be a file of finite length", found=f"the device {source.name}")
             if len(data) > most:
                 detail = f"but line {number} of {source.name} is longer"
                 raise check.InputError("data", f"have lines of at most {most // MEBIBYTE} MiB", detail=detail)
@@ -93,7 +93,7 @@ def lines(source: Stream) -> Iterator[tuple[int, str]]:
         detail = f"but {source.name} breaks off after line {number}"
         raise check.InputError("data", "be a complete file", detail=detail) from None
     except _BROKEN:
-        detail = f"but {source.name} cannot be unpacked after line {number}"
+        detail = f"but {source.name} cannot be decompressed after line {number}"
         raise check.InputError("data", "be an intact file", detail=detail) from None
     except OSError as error:
         raise unreadable(source.name.strip("'"), "data", error) from None
@@ -104,7 +104,7 @@ def _raw(path: str) -> Generator[io.BufferedReader]:
     if path == STANDARD:
         inner: Any = getattr(sys.stdin, "buffer", None)
         if inner is None:
-            raise check.InputError("data", "name a file to read", found="standard input, which is closed")
+            raise check.InputError("data", "be a file that can be read", found="standard input, which is closed")
         if isinstance(inner, io.BufferedReader):
             yield inner
             return
@@ -119,7 +119,7 @@ def _raw(path: str) -> Generator[io.BufferedReader]:
     except OSError as error:
         raise unreadable(path, "data", error) from None
     except ValueError as error:  # a name with a null character
-        raise check.InputError("data", "name a file to read", found=f"{check.shown(path)}: {error}") from None
+        raise check.InputError("data", "be a file that can be read", found=f"{check.shown(path)} ({error})") from None
     with file:
         yield file
 

@@ -1,4 +1,4 @@
-"""Probability laws over token sequences, each with its exact loss curve and conditional marginals."""
+"""Probability distributions over token sequences, each with its exact loss curve and conditional marginals."""
 
 from unmask.distribution.base import Distribution
 from unmask.distribution.code import Code, Parity, ReedSolomon

@@ -1,4 +1,4 @@
-"""What every distribution over token sequences can be asked.
+"""What every distribution over token sequences can compute.
 
 A distribution knows its length and vocabulary, its exact loss curve, its exact conditional marginals for any
 set of revealed tokens (so it is a perfect mask predictor), its log-probability, and how to draw from itself.

@@ -1,4 +1,4 @@
-"""Stationary Markov chains: dependence that lives between neighbours and dies out with distance.
+"""Stationary Markov chains: dependence between neighbours that fades with distance.
 
 Let `P` be the transition matrix, `π` its stationary law and `I(a)` the mutual information of two tokens `a`
 apart. The entropy of a set of positions depends on its consecutive gaps only,

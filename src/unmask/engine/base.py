@@ -1,4 +1,4 @@
-"""What an engine is, and the one that works here."""
+"""What an engine is, and the one that runs in this process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

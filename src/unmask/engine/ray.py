@@ -152,8 +152,8 @@ class Ray(Engine):
         if room == 0:
             raise check.InputError(
                 "",
-                f"A worker needs {need} {name}{'' if need == 1 else 's'}, and no machine of the cluster has so many",
-                remedy="Take the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.",
+                f"A worker needs {need} {name}{'' if need == 1 else 's'}, but no machine of the cluster has that many",
+                remedy="Use the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.",
             )
         return self.workers or room
 

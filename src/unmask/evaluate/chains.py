@@ -1,4 +1,4 @@
-"""The exact law of a sampler that takes tokens back, for distributions small enough to enumerate.
+"""The exact distribution of a sampler that takes tokens back, for distributions small enough to enumerate.
 
 With a revision the sampler is a Markov chain on partial sequences, followed here from step to step whatever the rule.
 """
@@ -83,12 +83,14 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
         raise check.InputError("target", "have one axis of equal size per token", found=f"the shape {joint.shape}")
     check.probabilities("target", joint.ravel())
     if (vocab := joint.shape[0]) != predictor.vocab:
-        raise check.InputError("target", f"have {predictor.vocab} tokens, as the predictor", found=f"{vocab}")
+        raise check.InputError("target", f"have {predictor.vocab} tokens, like the predictor", found=f"{vocab}")
     if (vocab + 1) ** (length := joint.ndim) > _LARGEST:
         raise check.InputError("target", "be small enough to enumerate", found=f"{vocab}^{length} sequences")
     _check_schedule(schedule)
     if predictor.remembers and schedule.revision is None:
-        raise check.InputError("predictor", "not remember where nothing is revised", remedy="Use evaluate.replay.")
+        raise check.InputError(
+            "predictor", "have no memory, since the schedule has no revision", remedy="Use evaluate.replay."
+        )
     law, evaluations = _Chain(predictor, schedule, length, vocab)()
     output = np.zeros(joint.shape)
     for (tokens, _, _), chance in law.items():
@@ -99,18 +101,18 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
 def _check_schedule(schedule: Schedule) -> None:
     order, size, rule = schedule.order, schedule.size, schedule.revision
     if isinstance(order, Blocks | Delimited):
-        raise check.InputError("schedule", "have no blocks to be enumerated")
+        raise check.InputError("schedule", "have no blocks, which cannot be enumerated")
     if schedule.spaced is not None or isinstance(order, Calibrated | EndLater) or isinstance(size, Stable):
-        raise check.InputError("schedule", "be without Spaced, Calibrated, EndLater and Stable to be enumerated")
+        raise check.InputError("schedule", "not use Spaced, Calibrated, EndLater or Stable, which cannot be enumerated")
     if isinstance(order, BlindOrder) and not isinstance(order, Random) and not order.fixed:
         raise check.InputError(
-            "schedule", "have an order that is random or always the same", found=check.shown(order),
-            remedy="A comb is always the same with a shift.",
+            "schedule", "have a random or a fixed order", found=check.shown(order),
+            remedy="To fix a comb, give it a shift.",
         )  # fmt: skip
     if isinstance(size, Blind) and not isinstance(size, Planned | LogLinear):
-        raise check.InputError("schedule", "have fixed or log-linear sizes to be enumerated", found=check.shown(size))
+        raise check.InputError("schedule", "have fixed or log-linear sizes", found=check.shown(size))
     if rule is not None and rule.extra:
-        raise check.InputError("schedule", "have no steps after the last to be enumerated")
+        raise check.InputError("schedule", "have no extra steps after the last, which cannot be enumerated")
     if isinstance(size, LogLinear) and not (isinstance(rule, TakeBack) and rule.by_rate):
         raise check.InputError("schedule", "have log-linear sizes only with a revision that remasks at random")
 

@@ -1,4 +1,4 @@
-"""How many evaluations verified sampling takes, known before anything is written.
+"""How many evaluations verified sampling takes, predicted before it runs.
 
 A draft is taken back with the probability of the total variation between the law it was drawn from, `q_j`, and the law
 it is verified by, `p_j` (`unmask.sample.verified`). So with the tokens of given texts in place of drafts,

@@ -1,4 +1,4 @@
-"""The exact law of the sampler, by enumeration of everything it can do.
+"""The exact distribution of the sampler, by enumeration of everything it can do.
 
 For fixed sets `S` the sampler with predictor `p̂` produces a sequence `x` with probability
 

@@ -77,7 +77,7 @@ class Estimate:
         """
         values, units = check.numbers("given", given).ravel(), check.numbers("amounts", amounts).ravel()
         if values.size != units.size or not np.all(units >= 0) or not units.sum() > 0:
-            raise check.InputError("amounts", "hold as many numbers, none negative and not all zero")
+            raise check.InputError("amounts", "hold one number for each value, none negative and not all zero")
         if values.size < 2:
             raise check.InputError("given", "have at least two draws", found=f"{values.size}")
         each = float(values.sum() / units.sum())
@@ -109,7 +109,7 @@ def expected_kl(size: Blind, data: Known) -> float:
 def require_blind(size: object) -> None:
     """Refuse what is not a size that is drawn beforehand."""
     if not isinstance(size, Blind):
-        raise check.InputError("size", "be a size that is drawn beforehand", found=f"a {type(size).__name__}")
+        raise check.InputError("size", "be a size that does not look at predictions", found=f"a {type(size).__name__}")
 
 
 def _require_family(family: object) -> None:
@@ -305,7 +305,7 @@ def _beyond(family: Callable[[int], Blind], length: int, error: Callable[[Blind]
         low = high
     raise check.InputError(
         "target",
-        f"be something that {type(last).__name__} can reach",
+        f"be a target that {type(last).__name__} can reach",
         found=f"{target:g}",
         detail=f"as {low} steps still leave {error(family(low)):.3g} nats",
     )

@@ -95,8 +95,8 @@ def log_likelihood(
     texts, order = texts_of(tokens, predictor, masked).by_length()
     if predictor.remembers and not predictor.in_one_pass:
         raise check.InputError(
-            "predictor", "tell all steps of a text in one pass, or remember nothing",
-            detail="since what it would remember has no gradients",
+            "predictor", "predict all steps of a text in one pass, or have no memory",
+            detail="because a memory has no gradients",
         )  # fmt: skip
     if end is not None:
         end = check.integer("end", end, least=0, most=predictor.vocab - 1)

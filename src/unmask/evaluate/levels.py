@@ -60,8 +60,8 @@ def random_order(
     if predictor.remembers:  # a set of visible tokens does not say how they came
         raise check.InputError(
             "predictor",
-            "predict from visible tokens alone",
-            detail="but this one remembers the steps in which they came",
+            "predict from the visible tokens only",
+            detail="but this one remembers the steps in which they were revealed",
             remedy="Score one by one in random order with `replay`, which takes one pass.",
         )
     seed = seed_of(rng)

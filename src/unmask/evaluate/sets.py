@@ -1,4 +1,4 @@
-"""The best order there is, for laws small enough to know every set of revealed positions.
+"""The best possible order, for distributions small enough to enumerate every set of revealed positions.
 
 Sets `S_1, …, S_K` revealed one after the other cost
 

@@ -1,4 +1,4 @@
-"""What data are: their loss curve, and the measures of dependence that are sums of its drops.
+"""What describes data: their loss curve, and the measures of dependence that are sums of its drops.
 
     curve       the loss curve: all that a schedule with random positions can see of a distribution
     measures    entropy, TC, DTC, mutual information and KL of a distribution given as a table

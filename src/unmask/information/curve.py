@@ -48,7 +48,7 @@ class Curve:
     def __init__(self, loss: ArrayLike):
         values = check.numbers("loss", loss).copy()
         if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
-            raise check.InputError("loss", "be a list of at least one finite number")
+            raise check.InputError("loss", "be a non-empty list of finite numbers")
         # Differences of entropies carry rounding errors of this order; a real increase is refused.
         allowance = 1e-9 * max(1.0, float(np.max(np.abs(values))))
         rises = np.diff(values)
@@ -62,7 +62,7 @@ class Curve:
         with np.errstate(over="ignore"):
             finite = bool(np.isfinite(values.sum() * values.size))
         if not finite:
-            raise check.InputError("loss", "add up to what a float can hold")
+            raise check.InputError("loss", "have a finite sum")
         if values[-1] < -allowance:
             raise check.InputError("loss", "not be negative", detail=f"but ends at {values[-1]:.3g}")
         values.setflags(write=False)

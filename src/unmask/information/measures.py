@@ -160,7 +160,7 @@ def information_curve(joint: ArrayLike) -> NDArray[np.float64]:
         The `L+1` numbers `h(0) … h(L)` in nats.
 
     Raises:
-        InputError: if `joint` is not a distribution, or has more than `2^31` cells counting its margins.
+        InputError: if `joint` is not a distribution, or has more than `2^31` cells, including its margins.
 
     References:
         Han, "Nonnegative entropy measures of multivariate symmetric correlations" (1978).
@@ -178,7 +178,7 @@ def information_curve(joint: ArrayLike) -> NDArray[np.float64]:
     if cells > _MOST_MARGINAL_CELLS:
         raise check.InputError(
             "joint",
-            "have at most 2^31 cells counting its margins",
+            "have at most 2^31 cells, including its margins",
             found=f"{cells}",
             remedy="`unmask.distribution.estimate_curve` estimates the curve instead.",
         )

@@ -1,4 +1,4 @@
-"""Models ready to be scheduled: the built-in ones, those of your own, and those of Hugging Face.
+"""Models that you can use with a schedule: the built-in ones, your own, and those from Hugging Face.
 
 "builtin" looks both ways and is at home with any schedule; "causal" is causal in the schedule, made for combs from the
 first position on, and computes every token once.
@@ -65,8 +65,12 @@ def load(
     if trust_remote_code or allow_pickle:
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
         named = str(name).startswith(python.PREFIX)
-        remedy = "The code of this one runs as it is." if named else f"Write 'hf:{name}', or leave it out."
-        raise check.InputError("", f"Only a model of Hugging Face has a use for {allowed}", remedy=remedy)
+        remedy = (
+            "Leave it out: the code of this model runs in any case."
+            if named
+            else f"Write 'hf:{name}', or leave it out."
+        )
+        raise check.InputError("", f"{allowed} can be used only with a Hugging Face model", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)
     if str(name) in MODELS:
@@ -133,7 +137,7 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
             codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
     except check.InputError as error:
         raise check.InputError(
-            "model", "be saved with an alphabet that can be used", detail=f"but that of this one must {error.must}"
+            "model", "be saved with a usable alphabet", detail=f"but that of this one must {error.must}"
         ) from None
     if codec.vocab != vocab:
         raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")

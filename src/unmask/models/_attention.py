@@ -1,4 +1,4 @@
-"""Attention of the small transformer: rotary positions, what a batch keeps for its readers, and who sees whom.
+"""Attention of the small transformer: rotary positions, what a batch keeps for its readers, and what attends to what.
 
 Where sequences of a batch differ in length, `present` is false at the padding after their ends, and no query sees a
 key there. Without padding there is no mask, and attention is as fast as it can be.

@@ -1,4 +1,4 @@
-"""A small block-causal transformer: that of `unmask.models.transformer` with another rule of who sees whom.
+"""A small block-causal transformer: that of `unmask.models.transformer` with a different attention pattern.
 
 The text is cut into blocks. A position sees all of its own block, and the blocks before it; nothing after. Everything
 else, the weights included, is as in the network that looks both ways: with one block as long as the text they are the

@@ -1,4 +1,4 @@
-"""Approximate caches for networks that look both ways: a step computes some positions anew and keeps the others.
+"""Approximate caches for networks that look both ways: a step recomputes some positions and keeps the others.
 
 In such a network every new token changes the keys and values of all positions, in all layers but the first. A cache
 leaves most of them as they were: the positions of a step that are *fresh* go through the layers, and attend to the
@@ -204,7 +204,7 @@ class Cache(Memory):
         # Looked at on a GPU too, where packing waits for it in any case: what is stale would be taken for computed.
         if not bool(fresh.flatten()[places.rows].all()):
             raise check.InputError(
-                "", "Predictions are asked for outside the block that the cache computes",
+                "", "The schedule asks for predictions outside the block that the cache computes",
                 remedy="Give the cache the length of the schedule's own blocks.",
             )  # fmt: skip
         hidden = tokens.masked_fill(self.masked, self.predictor.mask).masked_fill(~self.present, 0)

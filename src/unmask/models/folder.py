@@ -1,4 +1,4 @@
-"""What a folder of Hugging Face would have us read, looked at before it is read.
+"""The files that a Hugging Face folder asks us to read, checked before they are read.
 
 The weights of a large model lie in several files, which an index names. It can name anything: pickled weights, which
 run what they like when they are read, or files that have nothing to do with the model.
@@ -79,7 +79,7 @@ def _stored(name: str, find: Callable[[str], str | None]) -> set[str]:
                 with safetensors.safe_open(path, framework="pt") as held:
                     return set(held.keys())
             return set(torch.load(path, map_location="meta", weights_only=True))
-    raise check.InputError("model", "have its weights in files that are known", detail=f"but '{name}' has none")
+    raise check.InputError("model", "have its weights in files with known names", detail=f"but '{name}' has none")
 
 
 def pickled(name: str) -> check.InputError:

@@ -1,4 +1,4 @@
-"""Models of Hugging Face: `hf:NAME` or `hf:FOLDER`.
+"""Models from Hugging Face: `hf:NAME` or `hf:FOLDER`.
 
 Any masked language model of `transformers` that comes with a tokenizer is a mask predictor: the tokenizer says which
 token is the mask, and which special tokens stand around a text. These are fixed, and none is ever drawn.
@@ -115,7 +115,7 @@ def load(
     transformers = _library()
     # A name on the hub is an owner and a word: anything else can only be a folder.
     if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
-        raise check.InputError("model", "name a folder that exists", detail=f"but '{name}' does not")
+        raise check.InputError("model", "be the name of an existing folder", detail=f"but '{name}' does not")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
@@ -152,7 +152,7 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     if word is None and family.blocks is not None:
         probe = [mask]  # one beyond the tokenizer's own, which no text holds
     if probe.count(mask) != 1:
-        raise check.InputError("model", f"have a tokenizer that reads its mask token as one, unlike '{name}'")
+        raise check.InputError("model", f"have a tokenizer that reads its mask token as one token, unlike '{name}'")
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
     if family.blocks is not None and (before or after):
         # They would shift the text against its blocks, and what is finished could not be kept.
@@ -232,7 +232,9 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
     if not found:
         raise check.InputError("model", "have a configuration", detail=f"but '{name}' has no config.json")
     if not isinstance(found, dict):
-        raise check.InputError("model", "have a configuration", detail=f"but config.json of '{name}' is no JSON object")
+        raise check.InputError(
+            "model", "have a configuration", detail=f"but config.json of '{name}' is not a JSON object"
+        )
     return found  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -273,14 +275,14 @@ def _network(
         raise
     except ImportError as error:
         raise check.InputError(
-            "", f"The model '{name}' needs more than is installed: {first_sentence(error)}"
+            "", f"The model '{name}' needs packages that are not installed: {first_sentence(error)}"
         ) from error
     except Exception as error:  # the library raises whatever its parts do
         if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
             raise pickled(name) from None
         if "Unrecognized configuration class" in str(error):
             raise check.InputError(
-                "model", "be a masked language model, LLaDA or Dream", detail=f"but '{name}' is none of them"
+                "model", "be a masked language model, LLaDA or Dream", detail=f"but '{name}' is none of these"
             ) from None
         raise _unreadable(name, error) from error
     if missing:

@@ -230,12 +230,12 @@ def _of_file(path: Path) -> ModuleType:
     name = "unmask_py_" + "".join(letter if letter.isalnum() else "_" for letter in path.stem)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise check.InputError("model", "name a file of Python", detail=f"but '{path}' is not")
+        raise check.InputError("model", "be a Python file", detail=f"but '{path}' is not")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module  # where dataclasses and pickles look for it
     try:
-        with _said("model", "name a file of Python that can be run", subject=f"'{path}'"):
+        with _said("model", "be a Python file that can be run", subject=f"'{path}'"):
             spec.loader.exec_module(module)
     except BaseException:
         _forget(name)

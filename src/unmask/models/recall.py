@@ -186,7 +186,7 @@ class _Part:
         """The same with drafts known."""
         if self.mark is not self.tables.newest:
             # Whoever went on from the same scan may have written other drafts over these.
-            raise check.InputError("", "Drafts can be accepted once, and before their memory is used otherwise")
+            raise check.InputError("", "Drafts can be accepted only once, and only before their memory is used again")
         mark = self.tables.newest = object()
         rows, _ = self._own(places)
         line, slot = self._spots(rows)

@@ -1,4 +1,4 @@
-"""Networks that can be saved and trained, and their shapes: what a file of weights says of itself."""
+"""Networks that can be saved and trained, and their shapes, which a weights file records."""
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass

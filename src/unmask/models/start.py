@@ -29,7 +29,7 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
         tokens = model.codec.chat(prompt)
         answer, room = length or _ANSWER, model.length - len(tokens)
         if answer > room:
-            remedy = f"So many tokens are left of the model's {model.length} after a prompt of {len(tokens)}."
+            remedy = f"The model has room for {model.length} tokens, and the prompt takes {len(tokens)}."
             raise check.InputError("length", f"be at most {room}", found=f"{answer}", remedy=remedy)
         return torch.tensor([tokens + [mask] * answer], device=model.device), len(tokens)
     tokens = model.codec.prompt(prompt or "", mask)
@@ -42,7 +42,7 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
     if mask not in tokens:
         raise check.InputError(
             "prompt",
-            "have something to fill: write '_' or the model's own mask token for each gap",
+            "have a gap to fill: write '_' or the model's own mask token for each gap",
             remedy="Or give a larger {length} to continue the prompt.",
         )
     return torch.tensor([tokens], device=model.device), 0

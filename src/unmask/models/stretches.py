@@ -1,4 +1,4 @@
-"""Block-causal models of Hugging Face, with the finished blocks kept.
+"""Block-causal models from Hugging Face, which keep their finished blocks.
 
 Four families attend within a block and to the blocks before it, each called in its own way:
 
@@ -106,7 +106,7 @@ class Windowed(Foreign):
         super().__init__(network, block)  # its output layer is turned by the noise level, and stays where it is
         config = network.config
         if config.time_conditioning or config.causal or not config.cross_attn:
-            raise check.InputError("model", "be a BD3-LM in blocks that is not told the time")
+            raise check.InputError("model", "be a BD3-LM with blocks and without time conditioning")
 
     def run(self, tokens: Tensor, start: int, join: Join) -> Tensor:
         backbone = self.network.backbone
@@ -211,7 +211,7 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
     found = Blockwise(whole, logits.shape[-1], mask, length=length)
     if whole.several and not _causal(whole, tokens, logits):
         raise check.InputError(
-            "model", "be block-causal", detail=f"but '{name}' says other things of blocks at once than one by one"
+            "model", "be block-causal", detail=f"but '{name}' predicts blocks differently together than one by one"
         )
     parts = split(network)
     if parts is not None and not isinstance(whole, Windowed):

@@ -89,7 +89,7 @@ class Pretrained(Codec):
             ) from None
         tokens = self._ids(written)
         if not {self.mask, self.inner.unk_token_id}.isdisjoint(self._ids(message)):
-            raise check.InputError("prompt", "be a message in tokens of the model, without its mask token")
+            raise check.InputError("prompt", "contain only tokens of the model, and not its mask token")
         first = list(self.before)
         return tokens[len(first) :] if tokens[: len(first)] == first else tokens
 

@@ -151,7 +151,7 @@ class Reading(OfNetwork):
         present = tokens != self.pad
         lengths = present.sum(dim=1)
         if not torch.equal(present, torch.arange(tokens.shape[1]) < lengths[:, None]):
-            raise check.InputError("tokens", "have padding after the end of a sequence alone")
+            raise check.InputError("tokens", "have padding only after the end of a sequence")
         sequence, place = index // tokens.shape[1], index % tokens.shape[1]
         wanted = torch.where(place < lengths[sequence], lengths[sequence], 0)
         where: list[Tensor] = []

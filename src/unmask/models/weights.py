@@ -74,7 +74,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             weights: dict[str, Tensor] = {name: file.get_tensor(name).float() for name in slices}
     except (SafetensorError, OSError) as error:
         raise check.InputError(
-            "path", "name an intact safetensors file", detail=f"but '{path}' is not: {error}"
+            "path", "be an intact safetensors file", detail=f"but '{path}' is not: {error}"
         ) from None
     with torch.random.fork_rng(devices=[]):  # the weights drawn are replaced, and nobody asked for them
         model = config.network()
@@ -88,7 +88,7 @@ def _described(metadata: dict[str, str], path: str | os.PathLike[str]) -> tuple[
     """The shape of a model and what is known about it, from the texts in its file."""
     kind = _FORMATS.get(metadata.get("format", ""))
     if kind is None:
-        raise check.InputError("path", "name a model saved by unmask", detail=f"but '{path}' is not")
+        raise check.InputError("path", "be a model saved by unmask", detail=f"but '{path}' is not")
     found: dict[str, dict[str, Any]] = {}
     for key in ("config", "about"):
         try:
@@ -115,4 +115,4 @@ def _check_shapes(config: Shape, shapes: dict[str, tuple[int, ...]], path: str |
 
 
 def _incomplete(path: str | os.PathLike[str], reason: str) -> check.InputError:
-    return check.InputError("path", "name a complete model", detail=f"but '{path}' is not: {reason}")
+    return check.InputError("path", "be a complete model", detail=f"but '{path}' is not: {reason}")

@@ -1,13 +1,13 @@
 """The names of things: the one table that files, the command line, the page, figures, completion and the docs read.
 
-Inside the library an object is chosen by making it, never by a word. Words are for people and for files, and each of
-them stands here once, with what it makes, what that needs, how it is drawn, and one sentence of explanation:
+Inside the library, code chooses an object by making it, never by a name. Names are for people and for files. Each name
+is listed here once, with what it makes, what that needs, how it is drawn, and one sentence of explanation:
 
     SIZES            how many tokens each step reveals
     ORDERS           which ones
     REVISIONS        which of them are taken back
     GAUGES           what a guarantee is measured against
-    DISTRIBUTIONS    data whose law is known
+    DISTRIBUTIONS    data whose distribution is known
     RULES            samplers that were published under a name: an order and a size
     MODELS           models that ship with the library
 

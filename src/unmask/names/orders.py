@@ -54,7 +54,7 @@ ORDERS: dict[str, NamedOrder] = {
     "confidence": NamedOrder(
         order.Confidence, "First the positions whose most likely token has the highest probability.",
     ),
-    "margin": NamedOrder(order.Margin, "First the positions where the best token leads the second best by most."),
+    "margin": NamedOrder(order.Margin, "First the positions whose best token is furthest ahead of the second best."),
     "entropy": NamedOrder(order.Entropy, "First the positions whose prediction has the lowest entropy."),
     "halton": NamedOrder(order.Halton, "The Halton sequence, which spreads revealed positions evenly."),
     "calibrated": NamedOrder(

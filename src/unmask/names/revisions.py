@@ -57,7 +57,7 @@ REVISIONS: dict[str, NamedRevision] = {
     ),
     "gibbs": NamedRevision(
         revision.Gibbs,
-        "Draws some tokens anew after every step, one at a time. Blind schedules keep their distribution.",
-        "the number of tokens to draw anew after a step", True,
+        "Redraws some tokens after every step, one at a time. Blind schedules keep their distribution.",
+        "the number of tokens to redraw after a step", True,
     ),
 }  # fmt: skip

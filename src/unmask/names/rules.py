@@ -56,7 +56,7 @@ class NamedModel:
 
 
 MODELS: dict[str, NamedModel] = {
-    "builtin": NamedModel(("builtin",), "Looks both ways. It takes any schedule, and runs anew at every step."),
+    "builtin": NamedModel(("builtin",), "Looks both ways. It works with any schedule, and runs again at every step."),
     "causal": NamedModel(
         ("builtin", "causal"),
         "Causal in the schedule. It is made for whole combs, and computes each token once.",

@@ -1,4 +1,4 @@
-"""Orders that are drawn before any model runs."""
+"""Orders that are known before any model runs."""
 
 import math
 from collections.abc import Sequence

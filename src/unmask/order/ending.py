@@ -1,4 +1,4 @@
-"""Ends of answers that come late."""
+"""An order that delays the end of an answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

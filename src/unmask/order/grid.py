@@ -1,4 +1,4 @@
-"""Orders on grids: images, boards, voices by time. Positions go through a grid row by row."""
+"""Orders on grids: images, boards, music with several voices. Positions are numbered row by row."""
 
 import math
 from dataclasses import dataclass

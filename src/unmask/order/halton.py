@@ -42,7 +42,7 @@ class Halton(BlindOrder):
 
     def __post_init__(self):
         if (self.height is None) != (self.width is None):
-            raise check.InputError("", "A grid has a height and a width", remedy="Give both, or neither.")
+            raise check.InputError("", "A grid needs a height and a width", remedy="Give both, or neither.")
         if self.height is not None:
             check_sides(self.height, self.width)
         check.instance("rolled", self.rolled, bool, "be True or False")

@@ -1,4 +1,4 @@
-"""An order that is written down."""
+"""An order given as a list of sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Sets(BlindOrder):
         places = np.array([place for each in kept for place in each], dtype=np.int64)
         length = places.size
         if not np.array_equal(np.sort(places), np.arange(length)):
-            raise check.InputError("sets", f"hold each of 0 to {length - 1} once, as there are {length} positions")
+            raise check.InputError("sets", f"hold each position from 0 to {length - 1} exactly once")
         object.__setattr__(self, "sets", kept)
 
     @property

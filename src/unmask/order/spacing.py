@@ -1,4 +1,4 @@
-"""Positions of one step kept apart: a filter around any order, and an order that stays near what is known.
+"""Positions of one step kept apart: a filter around any order, and an order that stays near known tokens.
 
 Tokens revealed in one step are drawn as if independent given the rest, and neighbours are seldom that. A planned order
 can keep them apart from the beginning (`Comb`, `Spread`); one that looks at predictions ranks neighbours of a known

@@ -1,4 +1,4 @@
-"""Slots: which tokens may stand at which position.
+"""Slots: which tokens are allowed at which position.
 
 A date has digits in some places and a dash in others, a board cell one of the numbers that its row still lacks. With
 
@@ -119,21 +119,21 @@ class Allowed(Altering):
             raise check.InputError("allowed", f"have the shape {shape} of the batch", found=f"{tuple(allowed.shape)}")
         if tokens.shape[1] > allowed.shape[-2]:
             raise check.InputError(
-                "allowed", f"say it for each of the {tokens.shape[1]} positions", found=f"for {allowed.shape[-2]}"
+                "allowed", f"have a row for each of the {tokens.shape[1]} positions", found=f"for {allowed.shape[-2]}"
             )
 
     def _asked(self, allowed: Callable[[Tensor, Tensor], Tensor], question: Question) -> Tensor:
         if not question.settled:
             raise check.InputError(
-                "allowed", "be a table where drafts are verified",
-                detail="since a function cannot be asked of all of them at once",
+                "allowed", "be a table if drafts are verified",
+                detail="because a function cannot be applied to all drafts at once",
             )  # fmt: skip
         index = question.index
         found: object = allowed(question.tokens, index)
         if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != (len(index), self.vocab):
             shape = f"({len(index)}, {self.vocab})"
             raise check.InputError(
-                "allowed", f"give booleans of shape {shape}", found=check.shown(type(found).__name__)
+                "allowed", f"return booleans of shape {shape}", found=check.shown(type(found).__name__)
             )
         if seen(found, lambda some: ~some.any(dim=-1)):
             raise check.InputError("allowed", _NONE, detail="which the function did not")

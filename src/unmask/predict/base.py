@@ -1,4 +1,4 @@
-"""What a model says about some positions, read through what a sampler wants of it.
+"""What a model predicts at some positions, in the form that a sampler needs.
 
 Logits are a means: confidence, margin, entropy and log-probabilities are computed lazily, a chunk of rows at a time, in
 float32 or better whatever the model's dtype, and never as a float64 array over the whole vocabulary.
@@ -41,7 +41,7 @@ class Prediction:
         for part in parts:
             check.instance("parts", part, Tensor, "be a tuple of tensors")
         if not parts or any(part.ndim == 0 or len(part) != len(parts[0]) for part in parts):
-            raise check.InputError("parts", "be tensors of as many rows each, at least one of them")
+            raise check.InputError("parts", "be one or more tensors with the same number of rows")
         self.parts, self.head, self.vocab = parts, head, check.integer("vocab", vocab, least=1)
 
     def __len__(self) -> int:
@@ -234,7 +234,9 @@ class MaskPredictor(ABC):
         Raises:
             InputError: as it cannot.
         """
-        raise check.InputError("predictor", "tell all steps of a text in one pass", found=f"a {type(self).__name__}")
+        raise check.InputError(
+            "predictor", "predict all steps of a text in one pass", detail=f"but {type(self).__name__} cannot"
+        )
 
 
 def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:

@@ -115,7 +115,7 @@ class Blockwise(MaskPredictor):
         if self.pad is None:
             object.__setattr__(self, "pad", max(self.vocab, self.mask + 1))
         elif check.integer("pad", self.pad, least=0, most=check.EXACT) == self.mask:
-            raise check.InputError("pad", "be another token than the {mask}", found=f"{self.pad}")
+            raise check.InputError("pad", "be a different token from {mask}", found=f"{self.pad}")
         if self.length is not None:
             check.integer("length", self.length, least=1)
 
@@ -346,5 +346,5 @@ def _edges(edge: Tensor | None, states: Tensor, batch: int, index: Tensor, at: N
 def _checked(states: object, tokens: Tensor) -> Tensor:
     if not isinstance(states, Tensor) or states.ndim != 3 or states.shape[:2] != tokens.shape:
         found = f"{tuple(states.shape)}" if isinstance(states, Tensor) else type(states).__name__
-        raise check.InputError("network", f"give states of shape {(*tokens.shape, 'width')}", found=found)
+        raise check.InputError("network", f"return states of shape {(*tokens.shape, 'width')}", found=found)
     return states

@@ -35,8 +35,8 @@ class Prefixes(Memory):
     def __post_init__(self):
         if self.predictor.whole:
             raise check.InputError(
-                "predictor", "take any sequences: drafts are verified on copies of them",
-                remedy="This one needs all sequences of a batch at every call.",
+                "predictor", "accept any sequences, because drafts are verified on copies of them",
+                remedy="This predictor needs all sequences of a batch at every call.",
             )  # fmt: skip
 
     def read(self, tokens: Tensor, places: Places) -> tuple[Prediction, Memory]:

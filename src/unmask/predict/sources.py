@@ -1,4 +1,4 @@
-"""Where predictions come from: a known distribution, any network that gives logits, or its two parts apart."""
+"""Where predictions come from: a known distribution, any network that returns logits, or its body and head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,7 +76,9 @@ class Logits(MaskPredictor):
         answer = _answer(self.model, tokens, self.length)
         logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
-            raise check.InputError("model", "give logits, or an object with them", found=f"{type(answer).__name__}")
+            raise check.InputError(
+                "model", "return logits, or an object that has them", found=f"{type(answer).__name__}"
+            )
         _check_logits("model", logits, (*tokens.shape, self.vocab))
         flat = logits.flatten(0, 1)
         # The logits are there already: rows are picked a chunk at a time, not all of them copied at once.
@@ -126,7 +128,7 @@ class Headed(MaskPredictor):
         if hidden.ndim < 3 or hidden.shape[:2] != tokens.shape:
             batch, length = tokens.shape
             raise check.InputError(
-                "body", f"give hidden states of shape ({batch}, {length}, width)", found=f"{tuple(hidden.shape)}"
+                "body", f"return hidden states of shape ({batch}, {length}, width)", found=f"{tuple(hidden.shape)}"
             )
         hidden = hidden.flatten(0, 1)
         prediction = Prediction((hidden if rows is None else hidden[rows],), self._logits, self.vocab)
@@ -151,7 +153,7 @@ def _check_tensor(name: str, must: str, given: object) -> None:
 def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:
     if logits.shape != shape or logits.is_complex():
         found = f"{tuple(logits.shape)}" if logits.shape != shape else f"{logits.dtype}"
-        raise check.InputError(name, f"give logits of shape {shape}", found=found)
+        raise check.InputError(name, f"return logits of shape {shape}", found=found)
 
 
 def _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: int | None) -> None:
@@ -159,7 +161,7 @@ def _check_ids(vocab: int, mask: int, whole: object, pad: int | None, length: in
     check.integer("mask", mask, least=0, most=check.EXACT)
     check.instance("whole", whole, bool, "be True or False")
     if pad is not None and check.integer("pad", pad, least=0, most=check.EXACT) == mask:
-        raise check.InputError("pad", "be another token than the {mask}", found=f"{pad}")
+        raise check.InputError("pad", "be a different token from {mask}", found=f"{pad}")
     if length is not None:
         check.integer("length", length, least=1)
 

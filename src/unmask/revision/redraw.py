@@ -1,4 +1,4 @@
-"""Revisions that change tokens: edits, and draws anew."""
+"""Revisions that change tokens: edits and redraws."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final

@@ -1,4 +1,4 @@
-"""Remasking diffusion (ReMDM): revealed tokens go back to the mask at random.
+"""Remasking diffusion (ReMDM): revealed tokens are masked again at random.
 
 With a share `α` revealed before a step and `α'` after it, a revealed token is taken back with probability
 

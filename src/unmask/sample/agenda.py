@@ -123,7 +123,7 @@ def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source
             # One of your own may leave out a position, which would then stay masked for ever.
             if not np.array_equal(np.sort(block), wanted):
                 raise check.InputError(
-                    "", f"The order must hold every masked position once, which {schedule.within!r} did not"
+                    "", f"The order must contain every masked position once, but {schedule.within!r} did not"
                 )
             if schedule.spaced is not None and sizes.size:  # otherwise what is near is seen only at each step
                 block = schedule.spaced.apart(block, sizes)

@@ -1,4 +1,4 @@
-"""What becomes of a position once it is chosen: a token is drawn from its prediction.
+"""How a chosen position gets its token: by a draw from its prediction.
 
     Categorical     at a temperature (1 is the law the guarantees are about)
     TopK, TopP      after cutting the tail
@@ -46,7 +46,7 @@ class Draw(ABC):
         Raises:
             InputError: if nobody has said what they are.
         """
-        raise check.InputError("draw", "have a law to be verified by", found=f"a {type(self).__name__}")
+        raise check.InputError("draw", "have a known distribution, to verify drafts", found=f"a {type(self).__name__}")
 
 
 @final
@@ -220,7 +220,9 @@ def invert(logits: Tensor, uniform: Tensor) -> Tensor:
 
 def impossible() -> check.InputError:
     """What is said of a prediction from which no token can be drawn."""
-    return check.InputError("", "The predictor gave logits that are not numbers, or excluded every token of a position")
+    return check.InputError(
+        "", "The predictor returned logits that are not numbers, or ruled out every token at a position"
+    )
 
 
 def check_drawn(token: object, chances: Tensor) -> None:
@@ -245,7 +247,7 @@ def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) 
         found = f"{uniform.dtype} of shape {tuple(uniform.shape)}"
         raise check.InputError("uniform", f"hold one number for each of {len(given)} rows", found=found)
     if seen(uniform, lambda found: ~((found >= 0) & (found < 1))):
-        raise check.InputError("uniform", "hold numbers from 0 to 1, without 1")
+        raise check.InputError("uniform", "hold numbers that are at least 0 and less than 1")
     if rows is None:
         return
     check.instance("rows", rows, Tensor, "be a tensor of indices")
@@ -283,7 +285,7 @@ def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | Non
     if temperature == 0:
         return Greedy()
     if top_p is not None and top_k is not None:
-        raise check.InputError("top_p", "not go with 'top_k'", remedy="Give one of them.")
+        raise check.InputError("top_p", "not be used with 'top_k'", remedy="Give one of them.")
     if top_p is not None and top_p < 1:
         return TopP(top_p, temperature)
     if top_k is not None and top_k > 0:

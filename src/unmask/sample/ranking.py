@@ -16,15 +16,15 @@ def counted(size: Reactive, ranking: "Ranking") -> "tuple[Ranking, Tensor]":
     if first is not None:
         if not isinstance(first, Tensor) or first.dtype != torch.bool or first.shape != ranking.valid.shape:
             shape = tuple(ranking.valid.shape)
-            raise check.InputError("", f"The size must prefer with booleans of shape {shape}, which {size!r} did not")
+            raise check.InputError("", f"The size must prefer with booleans of shape {shape}, but {size!r} did not")
         ranking = ranking.preferring(first)
     count: object = size.count(ranking)
     if not isinstance(count, Tensor) or count.shape != ranking.valid.shape[:1]:
         raise check.InputError(
-            "", f"The size must give one number for each of {len(ranking.valid)} sequences, which {size!r} did not"
+            "", f"The size must return one number for each of {len(ranking.valid)} sequences, but {size!r} did not"
         )
     if bool((ranking.valid.any(dim=1) & (count < 1)).any()):
-        raise check.InputError("", f"The size must reveal at least one of the masked positions, which {size!r} did not")
+        raise check.InputError("", f"The size must reveal at least one of the masked positions, but {size!r} did not")
     return ranking, count
 
 

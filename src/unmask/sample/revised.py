@@ -239,7 +239,8 @@ class _Revised:
         """Held positions, and what is thought of their tokens with each masked alone: a copy of its sequence each."""
         if self.predictor.whole:
             raise check.InputError(
-                "", "Tokens are scored one by one in copies of their sequence, which this predictor cannot be given"
+                "",
+                "This revision scores tokens in copies of their sequence, which this predictor does not accept",
             )
         every = torch.nonzero(held.flatten())[:, 0]
         found: list[tuple[Tensor, ...]] = []
@@ -381,7 +382,7 @@ def refused(schedule: Schedule) -> None:
     if schedule.revision is not None:
         raise check.InputError(
             "schedule",
-            "take nothing back where an exact likelihood is asked for",
-            detail="since several paths lead to one text",
+            "have no revision if you need an exact likelihood",
+            detail="because several paths lead to one text",
             remedy="Use unmask.evaluate.revised_law for small distributions, or score the samples.",
         )

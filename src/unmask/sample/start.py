@@ -1,4 +1,4 @@
-"""What a batch starts from: token ids, and which of them are to be filled."""
+"""What a batch starts from: token ids, and which positions to fill."""
 
 from typing import cast
 
@@ -22,7 +22,7 @@ def start_of(
             raise check.InputError("start", f"hold token ids from 0 to {predictor.vocab - 1} where not masked")
         return tokens, hidden
     if masked is not None:
-        raise check.InputError("", "Argument 'masked' goes with token ids, not with a shape")
+        raise check.InputError("", "Argument 'masked' can be used only with token ids, not with a shape")
     wanted = "be a tensor of token ids or a shape (batch, length)"
     shape = cast(tuple[object, ...], check.instance("start", start, tuple, wanted))
     if len(shape) != 2:

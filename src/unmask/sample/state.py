@@ -1,4 +1,4 @@
-"""What a run has at hand between two steps, what one step did, and what ends a sequence early."""
+"""The state of a run between two steps, what one step did, and what ends a sequence early."""
 
 from dataclasses import dataclass, replace
 from typing import final

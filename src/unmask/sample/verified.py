@@ -72,9 +72,9 @@ class Verified:
         check.instance("schedule", self.schedule, Schedule, "be a Schedule")
         check.instance("draw", self.draw, Draw, "be a Draw")
         if not self.schedule.blind:
-            raise check.InputError("schedule", "not look at predictions: verified sampling plans its drafts beforehand")
+            raise check.InputError("schedule", "not look at predictions: verified sampling plans its drafts in advance")
         if isinstance(self.draw, Replay):
-            raise check.InputError("draw", "draw tokens: given ones have nothing to verify")
+            raise check.InputError("draw", "draw tokens, because replayed tokens cannot be verified")
 
     @torch.no_grad()
     def run(

@@ -62,7 +62,7 @@ class Minimax(Systematic):
                 "gauge",
                 "be a function of the length, such as unmask.gauge.tc",
                 found=f"{type(self.gauge).__name__}",
-                remedy="Numbers of your own become one by unmask.gauge.Vector.",
+                remedy="For your own numbers, use unmask.gauge.Vector.",
             )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Sizes that look at the predictions: how long a prefix of the ranking to accept.
+"""Sizes that look at the predictions: how many tokens to accept from the top of the ranking.
 
 A reactive size sees, for each sequence, the confidences or entropies of its masked positions in the order of their
 ranking, and answers how many to reveal: the longest prefix that satisfies its rule, never fewer than one.

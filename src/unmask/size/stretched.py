@@ -1,4 +1,4 @@
-"""The best sizes for any number of tokens, from losses that were measured with some number of them.
+"""The best sizes for any number of tokens, from losses that were measured with a certain number.
 
 Losses depend on the share of the tokens that is revealed much more than on their number. So what was measured with `L`
 tokens to fill says what to expect with `m` of them: the losses at the same shares. The best sizes are then a shortest

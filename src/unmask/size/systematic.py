@@ -47,7 +47,7 @@ class Systematic(Blind):
         """The sizes for given phases in `[0, 1)`, shape `(len(phases), steps)`."""
         given = check.numbers("phases", phases)
         if given.ndim != 1 or not np.all((given >= 0) & (given < 1)):
-            raise check.InputError("phases", "be a list of numbers from 0 on and below 1")
+            raise check.InputError("phases", "be a list of numbers that are at least 0 and less than 1")
         running = self._running(length)
         marks = given[:, None] + np.arange(self.steps - 1)
         ends = np.empty((given.size, self.steps + 1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The folder of a run: a checkpoint, a log, and the lock that keeps others out while it is being trained.
+"""The folder of a run: a checkpoint, a log, and a lock that keeps other processes out during training.
 
 A checkpoint holds all that the rest of a run depends on, the sum of losses since the last line of the log among it. So
 a run that was killed and resumed ends, on a CPU, with the weights of an uninterrupted one bit for bit and with the

@@ -201,9 +201,9 @@ def _fitting(config: Shape, lessons: Lessons | None) -> Lessons:
     """The lessons of a run, if a network of this shape can be taught them."""
     if not isinstance(config, CausalConfig):
         lessons = lessons or UniformMasks()
-        return check.instance("lessons", lessons, Masks, "be masks: this network looks both ways")
+        return check.instance("lessons", lessons, Masks, "be masks, because this network looks both ways")
     if not isinstance(lessons, Steps):
-        raise check.InputError("lessons", "be every step of a schedule: this network is causal in it")
+        raise check.InputError("lessons", "be every step of a schedule, because this network is causal in the schedule")
     return lessons
 
 

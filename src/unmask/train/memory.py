@@ -95,7 +95,7 @@ def fitting(
         raise check.InputError(
             _largest(config, batch // processes),
             "fit into memory",
-            detail="but there was too little for it",
+            detail="but there was not enough",
             remedy="Take a smaller one.",
         ) from None
 

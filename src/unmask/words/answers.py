@@ -152,7 +152,7 @@ def _check_length(model: "Model", row: Row, found: Encoded, answer: int) -> None
     tail = int(found.masked[-answer:].sum()) if row.answer is None and row.text is None else 0
     fitting = answer - (found.tokens.size - model.length)
     remedy = f"Use {{length}} {fitting} or less for the answers." if tail == answer and fitting > 0 else ""
-    must = f"have rows of at most {model.length} tokens, the most that the model takes"
+    must = f"have rows of at most {model.length} tokens, the model's maximum"
     raise check.InputError("data", must, detail=f"but {row.where} has {found.tokens.size}", remedy=remedy)
 
 

@@ -42,7 +42,7 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
     path = Path(given)
     if isinstance(given, Path) or path.suffix == ".json" or path.is_file():
         if not path.is_file():
-            raise check.InputError("schedule", "name a file to read", detail=f"but '{given}' is not", remedy=remedy)
+            raise check.InputError("schedule", "be the name of an existing file", found=f"'{given}'", remedy=remedy)
         return read_schedule(path)
     try:
         with check.renamed("rule", "schedule"), check.renamed("size", "schedule"), check.renamed("order", "schedule"):
@@ -51,8 +51,8 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
         if error.kind != "rule":
             raise
         raise check.InputError(
-            "schedule", "be words for one, or a file", found=check.shown(given), remedy=remedy
+            "schedule", "be the name of a schedule, or a file", found=check.shown(given), remedy=remedy
         ) from None
     if len(found) != 1:
-        raise check.InputError("schedule", "stand for one schedule", found=check.shown(given), remedy=remedy)
+        raise check.InputError("schedule", "describe one schedule", found=check.shown(given), remedy=remedy)
     return found[0]

@@ -84,7 +84,7 @@ def check_calibration(
     """
     if length is not None and of_one_length(found) and found.length != length:
         made = f"The calibration '{path}' was made for sequences of {found.length} tokens"
-        raise check.InputError("", f"{made}, and this model has {length}", remedy=remedy)
+        raise check.InputError("", f"{made}, but this model has {length}", remedy=remedy)
     if found.model != fingerprint:
         raise check.InputError("", f"The calibration '{path}' was made for another model", remedy=remedy)
 

@@ -2,7 +2,7 @@
 
 from unmask._memory import exhausted
 
-TOO_LARGE = "The numbers given are too large for this machine's memory. Take smaller ones."
+TOO_LARGE = "These numbers are too large for this machine's memory. Use smaller ones."
 MISTAKES = (OSError, ImportError, MemoryError, OverflowError, RuntimeError)
 
 

@@ -26,11 +26,11 @@ def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> No
         raise check.InputError(option, "be a file", found=f"the folder '{path}'")
     if path.exists() and not path.is_file():  # a device or a pipe, which is written to as it is
         if not os.access(path, os.W_OK):
-            raise check.InputError(option, "be something to write to", detail=f"but '{path}' is not")
+            raise check.InputError(option, "be writable", detail=f"but '{path}' is not")
     elif not path.parent.is_dir():
         raise check.InputError(option, "be in a folder that exists", detail=f"but '{path.parent}' does not")
     elif not os.access(Path(os.path.realpath(path)).parent, os.W_OK):
-        raise check.InputError(option, "be in a folder to write to", detail=f"but '{path.parent}' is not")
+        raise check.InputError(option, "be in a writable folder", detail=f"but '{path.parent}' is not writable")
     if kinds and path.suffix not in kinds:
         *others, last = kinds
         raise check.InputError(option, f"end in {', '.join(others)} or {last}", found=check.shown(str(path.name)))
@@ -53,7 +53,7 @@ def staged(folder: Path) -> Iterator[Path]:
         raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
+        raise check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})") from None
     complete = False
     try:
         with workplace(folder) as stage:

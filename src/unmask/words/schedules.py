@@ -113,9 +113,8 @@ def measurable(word: str) -> order.BlindOrder:
     if word in ORDER_WORDS and word not in MEASURABLE:
         raise check.InputError(
             "order",
-            "be an order that depends neither on predictions nor on the number of steps",
+            "be random, spread, halton, left-to-right, dilated, or a comb with a number such as comb-16",
             found=check.shown(word),
-            remedy="Choose from random, spread, halton, left-to-right, dilated, and numbered combs such as comb-16.",
         )
     if not NUMBERED.fullmatch(word):
         check.known("order", word, (*MEASURABLE, "comb-16"))
@@ -186,7 +185,7 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
         if calibration.curve is None:
             if calibration.random is not None:
                 must = f"Size '{size_word}' needs texts that all have the same number of tokens to fill"
-                raise check.InputError("", must, remedy="Those of the {calibration} differ. Use 'optimal'.")
+                raise check.InputError("", must, remedy="The texts of {calibration} differ. Use 'optimal'.")
             raise _unmeasured(size_word, "random", calibration)
         assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder | order.Spaced)
         return Schedule(size.SquareRoot(steps, calibration.curve), ranking)

@@ -121,15 +121,15 @@ def fewest(
     """Which sizes to take for a target error, and with how many steps."""
     row = min(guaranteed, key=lambda row: row["exact"])
     if row["exact"] == length > 1:
-        advice = f"No schedule of fewer than {length} steps can promise this target: reveal one token at a time."
+        advice = f"No schedule of fewer than {length} steps can guarantee this target: reveal one token at a time."
     else:
         data_with = f"every distribution with {dependence(tc, dtc)}"
         advice = f"Take '{row['size']}' with {row['exact']} steps: {nats(target)} or less for {data_with}."
     known = [row for row in measured if row["steps"] is not None]
     if known:
         best = min(known, key=lambda row: (row["steps"], row["expected_kl"]))
-        advice += f" If the data follow this very distribution, '{best['size']}' needs {best['steps']} steps"
-        advice += "." if best["sure"] else "; fixed sizes may owe such a count to their alignment with the length."
+        advice += f" If the data follow exactly this distribution, '{best['size']}' needs {best['steps']} steps"
+        advice += "." if best["sure"] else "; this may only hold because fixed sizes happen to suit this length."
     return advice
 
 
@@ -213,10 +213,10 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
             price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
     result.append(price)
     if found.texts < _FEW:
-        few = f"Chosen on only {counted(found.texts, 'text')}"
+        few = f"This was chosen on only {counted(found.texts, 'text')}"
         end = "calibrate with more --texts before relying on it."
         if found.optimism is None:
-            result.append(f"{few}, the prediction is likely to be too low: {end}")
+            result.append(f"{few}, so the prediction is likely to be too low: {end}")
         else:
             result.append(f"{few}, on which it costs {bits(found.plan.nll, tokens):.3f}: {end}")
     name, count, least = found.least

@@ -122,19 +122,21 @@ def check_allowed(model: "Model", sequences: "Sequences") -> None:
         row, column = some[0]
         piece = check.shown(model.codec.piece(int(tokens[row, column])))
         raise check.InputError(
-            "allow", "allow what the texts hold", detail=f"but sequence {row + 1} has {piece} at position {column + 1}"
+            "allow",
+            "allow the tokens that the texts contain",
+            detail=f"but sequence {row + 1} has {piece} at position {column + 1}",
         )
 
 
 def _slot(where: str, tokens: str | tuple[str, ...]) -> Slot:
     said = _SAID.fullmatch(where)
     if said is None:
-        raise check.InputError("allow", "name positions such as 3 or 10-20", found=check.shown(where))
+        raise check.InputError("allow", "be positions such as 3 or 10-20", found=check.shown(where))
     first, last = int(said[1]), int(said[2] or said[1])
     if not 1 <= first <= last:
-        raise check.InputError("allow", "name positions from 1 on, the lower one first", found=where)
+        raise check.InputError("allow", "name positions that start at 1, the lower one first", found=where)
     if not tokens or not all(tokens):
-        raise check.InputError("allow", f"name at least one token for position {where}")
+        raise check.InputError("allow", f"allow at least one token at position {where}")
     return Slot(first, last, tokens)
 
 
@@ -167,7 +169,7 @@ def _ids(codec: "Codec", slot: Slot) -> list[int]:
     if isinstance(pieces, str):
         pieces = tuple(pieces) if isinstance(codec, Alphabet | Bytes) else tuple(pieces.split())
     if not pieces:
-        raise check.InputError("allow", f"name at least one token for position {slot.where}")
+        raise check.InputError("allow", f"allow at least one token at position {slot.where}")
     ids: list[int] = []
     for piece in pieces:
         with check.renamed("text", "allow"):

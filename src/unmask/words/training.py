@@ -44,7 +44,7 @@ def alphabet_named(word: str, text: str) -> Codec:
             raise check.InputError("text", "not be empty")
         return Alphabet("".join(sorted(set(text))))
     if not Path(word).is_file():
-        detail = f"but {check.shown(word)} is none of them"
+        detail = f"but {check.shown(word)} is none of these"
         raise check.InputError("alphabet", "be chars, bytes or a tokenizer file", detail=detail)
     with check.renamed("path", "alphabet"):
         return Tokenizer.load(word)
@@ -246,7 +246,7 @@ def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         _claim(folder, path, about)
     except OSError as error:
         reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a folder to write to", found=f"'{folder}': {reason}") from None
+        raise check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})") from None
 
 
 def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
@@ -273,6 +273,6 @@ def _compare(path: Path, about: dict[str, Any]) -> None:
         raise check.InputError(
             "output",
             "be empty or hold the same run",
-            detail=f"but '{path.parent}' holds one on another text or alphabet",
+            detail=f"but '{path.parent}' holds a run on another text or alphabet",
             remedy="Choose another folder.",
         )
