@@ -238,7 +238,7 @@ def test_thinning_keeps_the_peaks_and_the_ends():
     "values", [[1.0], [0.5, 0.5], [1e-8, 1e8], [3.0, 3.1], [1.0, 1000.0], [1e-5, 2.9e-4], [2e5, 1.3e6]]
 )
 def test_axes_have_a_few_ticks_within_reach(values, logarithmic):
-    axis = chart._Axis.of(np.array(values), logarithmic)
+    axis = Axis.of(np.array(values), logarithmic)
     assert 1 <= len(axis.ticks) <= 11
     assert all(-1e-9 <= place <= 1 + 1e-9 for place, _ in axis.ticks)
     # A label is the number at its place, and no other tick has it.

@@ -1,4 +1,4 @@
-"""The page: four tabs, opened at the view that its link asks for."""
+"""The page: five tabs, opened at the view that its link asks for."""
 
 import os
 import socket
@@ -28,15 +28,18 @@ from unmask.app.events import Events
 from unmask.app.fields import QUIET
 from unmask.app.guard import UPLOAD, Guard, Names, is_name
 from unmask.app.server import Server, listening
-from unmask.app.tabs import Tab, distributions, model, schedules, watch
+from unmask.app.tabs import Tab, distributions, model, results, schedules, watch
 from unmask.calibration import Calibration
 from unmask.words.schedules import FREE_SIZES
 
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "DejaVu Sans Mono", "Consolas", "monospace")
 _KEPT = (3600, 86400)  # seconds between two looks for uploaded files, and after which one is deleted
-_TITLES = {"watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model"}
-_SCRIPTS = ("page.js", "chart.js", "player.js", "animation.js")
+_TITLES = {
+    "watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model",
+    "results": "Results",
+}  # fmt: skip
+_SCRIPTS = ("page.js", "chart.js", "zoom.js", "player.js", "animation.js")
 
 
 def build(writer: models.Model, calibration: Calibration | None, name: str) -> gr.Blocks:
@@ -52,6 +55,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         "schedules": schedules.build,
         "distributions": distributions.build,
         "model": lambda: model.build(writer, calibration, name),
+        "results": results.build,
     }
     tabs: dict[str, Tab] = {}
     with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False, delete_cache=_KEPT) as page:
