@@ -280,7 +280,9 @@ def text() -> str:
         rules = each.pop("rules")
         assert isinstance(rules, list)
         head = json.dumps(each, ensure_ascii=False)[:-1]
-        parts.append(head + ', "rules": [\n' + ",\n".join(json.dumps(rule, ensure_ascii=False) for rule in rules) + "\n]}")
+        parts.append(
+            head + ', "rules": [\n' + ",\n".join(json.dumps(rule, ensure_ascii=False) for rule in rules) + "\n]}"
+        )
     return '{"collections": [\n' + ",\n".join(parts) + "\n]}\n"
 
 

@@ -22,7 +22,17 @@ sys.path.pop(0)
 PAGE = (
     {"data"},
     {
-        "axis", "labels", "chart", "panels", "outcomes", "player", "glossary", "status", "links", "current", "guard",
+        "axis",
+        "labels",
+        "chart",
+        "panels",
+        "outcomes",
+        "player",
+        "glossary",
+        "status",
+        "links",
+        "current",
+        "guard",
         "server",
     },
     {"fields", "events", "tabs", "page"},

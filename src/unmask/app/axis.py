@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 _ROOM = 0.04  # of the height, above the highest value
 
+
 @dataclass(frozen=True)
 class Axis:
     """Maps values to `[0, 1]`; `ticks` are places there, with their labels."""

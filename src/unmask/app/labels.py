@@ -49,7 +49,7 @@ def html(ends: Sequence[End]) -> tuple[str, int]:
         # To the right of the end if there is room, else before it; below first, as most curves come from above.
         for x, at in product((end.x, end.x - wide), (end.y - _TALL, end.y, end.y + _TALL)):
             free = all(x > right or x + wide < left or abs(at - y) >= _TALL for left, right, y in taken)
-            if free and -0.02 <= at <= 1.0 and 0.0 <= x and x + wide <= max(edge, 1.0):
+            if free and -0.02 <= at <= 1.0 and x >= 0.0 and x + wide <= max(edge, 1.0):
                 taken.append((x, x + wide, at))
                 spans.append(_span(end, x, at))
                 break

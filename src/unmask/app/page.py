@@ -17,12 +17,13 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import fastapi
 import gradio as gr
+from fastapi.responses import HTMLResponse
 from gradio.themes import Default
 from starlette.routing import Mount
 
 from unmask import _check as check
 from unmask import models
-from unmask.app import links
+from unmask.app import glossary, links
 from unmask.app.data import schedules as laws
 from unmask.app.events import Events
 from unmask.app.fields import QUIET
@@ -39,6 +40,7 @@ _TITLES = {
     "watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model",
     "results": "Results",
 }  # fmt: skip
+_ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # of a page without scripts
 _SCRIPTS = ("page.js", "chart.js", "zoom.js", "player.js", "animation.js")
 
 
@@ -151,6 +153,11 @@ def stay(page: gr.Blocks) -> None:
 def _guarded(page: gr.Blocks, names: Names) -> Guard:
     """The page as an application that nobody but its own visitors can use."""
     app = fastapi.FastAPI(openapi_url=None)
+
+    @app.get(f"/{glossary.ADDRESS}", response_class=HTMLResponse)
+    def names_page() -> HTMLResponse:
+        return HTMLResponse(glossary.html(), headers={"Content-Security-Policy": _ALONE})
+
     gr.mount_gradio_app(
         app, page, path="", ssr_mode=False, enable_monitoring=False, run_history=False, mcp_server=False, pwa=False,
         max_file_size=UPLOAD, **looks(),

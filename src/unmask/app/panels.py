@@ -123,7 +123,9 @@ def errors(view: tradeoffs.Tradeoff) -> str:
         # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
         says = (each.bound > ROUNDING) & (each.bound <= loss.total_correlation * _SAME)
         bound = np.where(says, each.bound, np.nan)
-        lines.append(Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True, label=""))
+        lines.append(
+            Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True, label="")
+        )
     middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
     count = int(view.errors[0].steps[middle])
     ranked = sorted(view.errors, key=lambda each: each.kl[middle])

@@ -126,7 +126,12 @@ class Compared:
     def record(self) -> dict[str, Any]:
         """The same with the titles, units and sources, for programs."""
         heads = [
-            {"collection": each.key, "title": each.title, "unit": each.unit, "source": f"experiments/results/{each.source}"}
+            {
+                "collection": each.key,
+                "title": each.title,
+                "unit": each.unit,
+                "source": f"experiments/results/{each.source}",
+            }
             for each in self.collections
         ]
         return {"collections": heads, "rows": self.rows()}
