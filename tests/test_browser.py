@@ -147,7 +147,7 @@ def test_charts_answer_the_pointer_and_their_legend(visit):
 
 
 def columns(chart):
-    return [each for each in chart.locator(".columns span").all_inner_texts() if each]
+    return [each for each in chart.locator(".columns.part span").all_inner_texts() if each]
 
 
 def test_charts_zoom_by_dragging_and_by_keyboard_alone(visit):

@@ -180,7 +180,7 @@ def _more(made: Any) -> str:
         else:
             parts.append(_prose(part))
     said = "".join(parts)
-    return f"<details><summary>More, as <code>{escape(_public(where))}</code> says it</summary>{said}</details>"
+    return f"<details><summary>More about <code>{escape(_public(where))}</code></summary>{said}</details>"
 
 
 def _public(where: str) -> str:

@@ -8,7 +8,6 @@ is estimated, and a name that might not fit is left to the legend.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import product
 
 _TALL, _WIDE = 0.075, 0.0105  # of a name's line, and of a letter, as shares of a chart of 220 by 650 pixels
 _EDGE = 0.985  # what ends beyond this ends at the right edge
@@ -46,8 +45,9 @@ def html(ends: Sequence[End]) -> tuple[str, int]:
     taken = [(1.0, edge, at) for at in heights]
     for end in sorted((end for end in named if end.x < _EDGE), key=lambda end: end.x):
         wide = _WIDE * (len(end.name) + 1)
-        # To the right of the end if there is room, else before it; below first, as most curves come from above.
-        for x, at in product((end.x, end.x - wide), (end.y - _TALL, end.y, end.y + _TALL)):
+        # To the right of the end if there is room, below first, as most curves come from above; else before and below.
+        beyond = [(end.x, end.y - _TALL), (end.x, end.y), (end.x, end.y + _TALL)]
+        for x, at in [*beyond, (end.x - wide, end.y - _TALL)]:
             free = all(x > right or x + wide < left or abs(at - y) >= _TALL for left, right, y in taken)
             if free and -0.02 <= at <= 1.0 and x >= 0.0 and x + wide <= max(edge, 1.0):
                 taken.append((x, x + wide, at))

@@ -118,12 +118,12 @@
     if (event.pointerType === "mouse") event.preventDefault(); // or the words of the axis would be marked
   });
   document.addEventListener("pointermove", (event) => {
-    if (event.pointerId !== drag?.pointer) return;
+    if (!drag || event.pointerId !== drag.pointer) return;
     const [low, high] = [drag.first, share(event)].sort((one, other) => one - other);
     Object.assign(drag.brush.style, { left: `${100 * low}%`, width: `${100 * (high - low)}%` });
   });
   document.addEventListener("pointerup", (event) => {
-    if (event.pointerId !== drag?.pointer) return;
+    if (!drag || event.pointerId !== drag.pointer) return;
     const { chart, first, x } = drag;
     const last = share(event);
     end();
