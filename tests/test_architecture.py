@@ -21,7 +21,20 @@ sys.path.pop(0)
 # The page: what to show, how it looks, and Gradio; each layer knows nothing of those after it.
 PAGE = (
     {"data"},
-    {"chart", "panels", "player", "status", "links", "current", "guard", "server"},
+    {
+        "axis",
+        "labels",
+        "chart",
+        "panels",
+        "outcomes",
+        "player",
+        "glossary",
+        "status",
+        "links",
+        "current",
+        "guard",
+        "server",
+    },
     {"fields", "events", "tabs", "page"},
 )
 

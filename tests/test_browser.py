@@ -22,6 +22,8 @@ for package in ("torch", "gradio", "playwright", "PIL"):
 if not CHROMIUM.exists():
     pytest.skip(f"the tests of the page need {CHROMIUM}: apt-get install chromium", allow_module_level=True)
 
+AXE = importlib.util.find_spec("axe_playwright_python") is not None
+
 from playwright.sync_api import expect, sync_playwright  # noqa: E402
 
 SIZES = {
@@ -35,6 +37,7 @@ READY = {
     "distributions": "#expected-kl-in-nats-caption",
     "watch": "#watch-runs section[aria-label=right][data-finished='1']",
     "model": "#costs-words",
+    "results": "#results-frontier-words",
 }
 
 
@@ -131,7 +134,7 @@ def test_charts_answer_the_pointer_and_their_legend(visit):
     expect(sizes.locator(".field path[data-line='0']")).to_be_hidden()
     # It stays off when the chart is drawn anew, and the slider moves by decades or, with the keyboard, by ones.
     steps = slider(page, "Steps")
-    assert float(steps.input_value()) == pytest.approx(1000 * np.log(4) / np.log(4096), abs=0.1)
+    assert float(steps.input_value()) == pytest.approx(1000 * np.log(4) / np.log(64), abs=0.1)  # up to the length
     steps.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#mean-sizes-words")).to_contain_text("each of 5 steps")
@@ -139,6 +142,174 @@ def test_charts_answer_the_pointer_and_their_legend(visit):
     expect(sizes.locator(".field path[data-line='1']")).to_be_visible()
     sizes.get_by_role("button", name="even").click()
     expect(sizes.locator(".field path[data-line='0']")).to_be_visible()
+
+
+def columns(chart):
+    return [each for each in chart.locator(".columns.part span").all_inner_texts() if each]
+
+
+def test_charts_zoom_by_dragging_and_by_keyboard_alone(visit):
+    page = visit("?tab=schedules&length=256&steps=64&size=even,tc")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 64 steps")
+    sizes = page.locator("[data-chart=mean-sizes]")
+    svg, part = sizes.locator(".field > svg"), sizes.locator("output.part")
+    whole = svg.get_attribute("viewBox")
+    box = svg.bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 60)
+    expect(sizes.locator(".brush")).to_be_visible()
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 60)
+    page.mouse.up()
+    expect(part).to_have_text(re.compile("step 1[67] to 3[23]"))
+    expect(sizes.locator(".brush")).to_have_count(0)
+    left, _, wide, _ = map(float, svg.get_attribute("viewBox").split())
+    assert (left, wide) == (pytest.approx(250, abs=5), pytest.approx(250, abs=5))
+    # What is under the pointer is what is drawn there.
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 60)
+    expect(sizes.locator(".values b")).to_have_text(re.compile("step 2[45]"))
+    # The part stays when the chart is drawn anew, and is over if the axis is another.
+    page.get_by_label("cosine").check()
+    expect(sizes.locator("li")).to_have_count(3)
+    expect(part).to_have_text(re.compile("step 1[67] to 3[23]"))
+    page.mouse.dblclick(box["x"] + 0.5 * box["width"], box["y"] + 60)
+    expect(part).to_have_text("")
+    assert svg.get_attribute("viewBox") == whole
+    # The same without a pointer.
+    inward = sizes.get_by_role("button", name="Zoom in")
+    inward.focus()
+    page.keyboard.press("Enter")
+    expect(part).to_have_text(re.compile("step 1[67] to 4[89]"))
+    sizes.get_by_role("slider", name="Part shown").focus()
+    page.keyboard.press("Home")
+    expect(part).to_have_text(re.compile("step [01] to 3[23]"))
+    assert all(0 < float(each) < 34 for each in columns(sizes))
+    sizes.get_by_role("button", name="Show all").focus()
+    page.keyboard.press("Enter")
+    expect(part).to_have_text("")
+    expect(inward).to_be_focused()
+    inward.press("Enter")
+    number(page, "Steps").fill("32")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 32 steps")
+    expect(part).to_have_text("")
+
+
+def test_a_finger_zooms_across_and_scrolls_up_and_down(visit):
+    page = visit("?tab=schedules&length=256&steps=64&size=even,tc", "phone", has_touch=True)
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 64 steps")
+    sizes = page.locator("[data-chart=mean-sizes]")
+    svg = sizes.locator(".field > svg")
+    svg.scroll_into_view_if_needed()
+    assert sizes.locator(".field").evaluate("it => getComputedStyle(it).touchAction") == "pan-y pinch-zoom"
+    client = page.context.new_cdp_session(page)
+
+    def swiped(moves):
+        points = [[{"x": x, "y": y}] for x, y in moves]
+        client.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": points[0]})
+        for each in points[1:]:
+            client.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": each})
+        client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    box = svg.bounding_box()
+    x, y = box["x"] + 0.3 * box["width"], box["y"] + 0.8 * box["height"]
+    before = page.evaluate("scrollY")
+    swiped([(x, y - each) for each in range(0, 130, 10)])
+    page.wait_for_function(f"scrollY > {before} + 40")
+    expect(sizes.locator("output.part")).to_have_text("")
+    expect(sizes.locator(".brush")).to_have_count(0)
+    box = svg.bounding_box()
+    y = box["y"] + 0.5 * box["height"]
+    swiped([(x + each, y) for each in range(0, 130, 10)])
+    expect(sizes.locator("output.part")).to_have_text(re.compile(r"step \d+ to \d+"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_steps_end_at_the_length(visit):
+    page = visit("?tab=schedules&length=64&steps=16&size=even")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 16 steps")
+    steps = slider(page, "Steps")
+    expect(page.locator(".within-length")).to_contain_text("64")
+    steps.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 64 steps")
+    number(page, "Steps").fill("100")
+    expect(page.locator("#schedules-steps-problem")).to_contain_text("64 tokens take at most 64 steps")
+    page.keyboard.press("Tab")
+    expect(number(page, "Steps")).to_have_value("64")
+    number(page, "Length").fill("8")
+    page.keyboard.press("Tab")
+    expect(number(page, "Steps")).to_have_value("8")
+    expect(page.locator("#schedules-steps-problem")).to_be_hidden()
+    expect(page.locator("#schedules-link a")).to_have_attribute("href", re.compile("length=8&steps=8&"))
+
+
+def test_results_are_compared_read_shared_and_saved(visit):
+    page = visit("?tab=results")
+    frontier = page.locator("[data-chart=results-frontier]")
+    expect(frontier).to_be_visible()
+    expect(page.locator("#results-view")).to_contain_text("the model that is causal in the schedule costs 1.562 bits")
+    box = frontier.locator(".field > svg").bounding_box()
+    page.mouse.move(box["x"] + 0.34 * box["width"], box["y"] + 50)
+    expect(frontier.locator(".values")).to_contain_text("causal: comb, even")
+    expect(frontier.locator(".values")).to_contain_text("1.562 ± 0.013 at 16")
+    page.get_by_label("Passes over the text").check()
+    expect(frontier).to_have_attribute("data-unit", "passes over the text")
+    page.get_by_label("Orders and sizes on text8").check()
+    expect(page.locator("[data-chart=results-text8]")).to_have_attribute("data-unit", "evaluations")
+    expect(page.locator("#results-against-problem")).to_have_text(
+        "Shown against evaluations, the only count there is: Orders and sizes on text8."
+    )
+    anchor = page.locator("#results-link a")
+    expect(anchor).to_have_attribute("href", "?tab=results&results=frontier,text8&against=passes&rules=main")
+    with page.expect_download() as waiting:
+        page.locator("#results-csv").click()
+    saved = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert 'frontier,causal,"comb, even",even,16.0,1.0,1.562,0.0132' in saved
+    assert saved.count("\n") - 1 == page.locator("#results-view tbody tr").count()
+    other = visit(anchor.get_attribute("href"))
+    expect(other.locator("[data-chart=results-text8]")).to_be_visible()
+    expect(other.locator("[data-chart=results-frontier]")).to_have_attribute("data-unit", "passes over the text")
+    for title in ("The frontier", "Orders and sizes on text8"):
+        other.get_by_role("checkbox", name=title).uncheck()
+    expect(other.locator("#results-results-problem")).to_contain_text("must name one collection at least")
+
+
+def test_a_name_leads_to_the_page_that_explains_it(visit):
+    page = visit("?tab=schedules&size=even&length=32&steps=4")
+    expect(page.locator("#mean-sizes-words")).to_contain_text("each of 4 steps")
+    page.get_by_text("What the names mean").locator("visible=true").click()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="minimax-min", exact=True).locator("visible=true").click()
+    names = opened.value
+    expect(names.locator("#size-minimax-min:target")).to_be_in_viewport()
+    expect(names.locator("#size-minimax-min")).to_contain_text("whichever of TC and DTC is smaller")
+    assert names.evaluate("document.documentElement.scrollWidth") <= 1280
+    if AXE:
+        assert found_by_axe(names) == []
+    names.emulate_media(color_scheme="dark")
+    _, poor = names.evaluate(CONTRAST)
+    assert poor == []
+
+
+def found_by_axe(page):
+    """What axe-core has to say against a page: rule, and the element."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [(each["id"], node["html"]) for each in found for node in each["nodes"]]
+
+
+@pytest.mark.skipif(not AXE, reason="accessibility is checked by axe: pip install axe-playwright-python")
+def test_axe_finds_nothing_on_a_phone_with_settings_open_and_sees_what_is_wrong(visit):
+    """Every tab in every look is looked at by `test_every_tab_looks_right`; here is what is folded away there."""
+    page = visit("?tab=results", "phone")
+    expect(page.locator(READY["results"])).to_be_visible()
+    for tab in ("Results", "Schedules"):
+        page.get_by_role("tab", name=tab).click()
+        page.get_by_role("button", name="Settings").locator("visible=true").click()
+        assert found_by_axe(page) == []
+    page.evaluate("document.querySelector('#schedules-view').innerHTML = '<img src=\"data:,\">'")
+    assert [rule for rule, _ in found_by_axe(page)] == ["image-alt"]
 
 
 def test_a_bad_value_is_answered_next_to_its_field_and_the_view_stays(visit):
@@ -713,7 +884,7 @@ def test_a_preset_fills_the_fields_of_its_side_and_is_played(visit):
         for part, value in fields.items():
             expect(page.locator(f"#watch-{side}-{part} input")).to_have_value(value)
         place = 0 if side == "left" else 1
-        expect(page.locator("#watch-runs h3").nth(place)).to_contain_text(f"{fields['order']} order")
+        expect(page.locator("#watch-runs h2").nth(place)).to_contain_text(f"{fields['order']} order")
         expect(page.locator("#watch-settings dl.names").nth(place)).to_contain_text(fields["size"])
     expect(number(page, "Right steps")).to_have_value("16")
     expect(page.locator("#watch-right-preset input")).to_have_value("advised for this model")
@@ -809,6 +980,8 @@ def test_every_tab_looks_right(visit, tab, look, request):
         PICTURES.mkdir(exist_ok=True)
         Image.fromarray(small(seen).round().astype(np.uint8)).save(PICTURES / f"{tab}-{look}.png")
     assert apart(small(seen), stored(tab, look)) < GROSS
+    if AXE:
+        assert found_by_axe(page) == []
     # WCAG asks for a ratio of 4.5 between text and ground.
     seen, poor = page.evaluate(CONTRAST)
     assert seen > 15
@@ -857,10 +1030,12 @@ def walked(page, presses):
     reached = {}
     for press in range(1, presses + 1):
         page.keyboard.press("Tab")
-        name = page.evaluate(
-            """() => { const it = document.activeElement; return (it.ariaLabel || it.labels?.[0]?.textContent ||
-               it.textContent || it.type || "").trim(); }"""
+        name, seen = page.evaluate(
+            """() => { const it = document.activeElement, look = getComputedStyle(it); return [(it.ariaLabel ||
+               it.labels?.[0]?.textContent || it.textContent || it.type || "").trim(),
+               it === document.body || (look.outlineStyle !== "none" && parseFloat(look.outlineWidth) >= 2)]; }"""
         )
+        assert seen, f"nobody sees that {name} has the focus"
         reached.setdefault(name, press)
     return reached
 
@@ -896,6 +1071,7 @@ CONTROLS = {
         "Link",
     ),
     "model": ("Target", "Steps", "Link to this view", "Download JSON", "Download CSV"),
+    "results": ("The frontier", "Evaluations", "The main ones", "Zoom in", "Link to this view", "Download CSV"),
 }
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 
 from unmask import InputError, models
-from unmask.app import player
+from unmask.app import glossary, player
 from unmask.app.data import presets
 from unmask.app.data import watch as runs
 from unmask.calibration import advise
@@ -219,10 +219,10 @@ def test_every_preset_is_a_schedule_and_its_names_have_sentences(model):
         assert build(each.order, each.size, each.steps, 256).schedule
         assert presets.matching(each.order, each.size, each.steps, each.revision, None) == name
         assert each.sentence.endswith(".")
-        words = player.about("builtin", each.order, each.size, each.revision)
+        words = glossary.about("builtin", each.order, each.size, each.revision)
         assert words.count("<dt>") == 3 + (each.revision is not None)
-    assert player.about("<b>", "", None, "none") == ""
-    assert "Another order" in player.about("builtin", "spaced-4/comb-16", "even", "none")
+    assert glossary.about("<b>", "", None, "none") == ""
+    assert "Another order" in glossary.about("builtin", "spaced-4/comb-16", "even", "none")
 
 
 def tab_of(model):

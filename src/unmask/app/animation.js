@@ -45,7 +45,7 @@
     const taken = +section.dataset.taken;
     const steps = +section.dataset.planned || taken;
     const words = (y, text, more = "") => `<text x="${left}" y="${y}" ${more}>${escaped(text)}</text>`;
-    film.add(0, Infinity, words(margin + 14, section.querySelector("h3").textContent, 'class="title"'));
+    film.add(0, Infinity, words(margin + 14, section.querySelector("h2").textContent, 'class="title"'));
     for (let own = 0; own <= taken; own += 1) {
       const told = runs.told(section.dataset, own).split(" · ");
       const lines = [told.slice(0, 2).join(" · "), told.slice(2).join(" · ")];
@@ -98,7 +98,7 @@
     const ground = getComputedStyle(document.body).backgroundColor;
     return (
       `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img">` +
-      `<title>${escaped(runs.sections.map((each) => each.querySelector("h3").textContent).join(" and "))}</title>` +
+      `<title>${escaped(runs.sections.map((each) => each.querySelector("h2").textContent).join(" and "))}</title>` +
       `<style>text{font:15px ui-monospace,"DejaVu Sans Mono",Consolas,monospace;fill:${style.color}}text[fill]{fill:#111}.title{font:600 16px system-ui,sans-serif}.soft{fill:${colour("--muted")}}text.soft{font-size:14px}.small{font:13px system-ui,sans-serif;fill:${colour("--muted")}}</style>` +
       `<rect width="100%" height="100%" fill="${ground}"/>${film.markup(count, (count * beat) / 1000)}</svg>`
     );

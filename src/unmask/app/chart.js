@@ -12,6 +12,8 @@
   const hidden = (chart) => (off[chart.dataset.chart] ??= new Set());
   const spoken = (value) => (Math.abs(value) < 1e-12 ? "0" : String(+value.toPrecision(3)));
 
+  const exact = (value, digits = 4) => (+value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+
   function apply(chart) {
     for (const button of chart.querySelectorAll("li button")) {
       const gone = hidden(chart).has(named(button));
@@ -20,8 +22,11 @@
     }
   }
 
+  // Which part of the horizontal axis is shown, as shares of it: `zoom.js` says so.
+  const part = (chart) => (chart.dataset.view ?? "0 1").split(" ").map(Number);
+
   // The value of a curve next to a place across; null where it has none.
-  function value(path, share, x, y) {
+  function value(path, share, x, y, shown) {
     const points = (path.getAttribute("d").match(/-?[\d.]+/g) ?? []).map(Number);
     const kind = path.dataset.kind;
     if (kind === "ticks") { // three numbers for each: where, from which height, how long
@@ -32,9 +37,13 @@
     const one = kind === "band" ? pairs.slice(0, pairs.length / 2) : pairs;
     const place = share * size;
     const nearest = one.reduce((best, each) => (Math.abs(each[0] - place) < Math.abs(best[0] - place) ? each : best));
-    const reach = Math.max(size / 50, ...one.slice(1, 3).map((each, index) => (each[0] - one[index][0]) / 2));
+    const reach = Math.max((shown * size) / 50, ...one.slice(1, 3).map((each, index) => (each[0] - one[index][0]) / 2));
     const beyond = place < one[0][0] - reach || place > one.at(-1)[0] + reach;
     if (beyond) return null;
+    if (kind === "points") { // each was measured by itself: its own numbers, and where
+      const [at, found, error] = JSON.parse(path.dataset.values)[one.indexOf(nearest)];
+      return `${exact(found)}${error ? ` ± ${exact(error, 2)}` : ""} at ${exact(at)}`;
+    }
     const high = y(1 - nearest[1] / size);
     if (kind !== "band") return spoken(high);
     const low = pairs.slice(pairs.length / 2).find((each) => each[0] === nearest[0]);
@@ -60,16 +69,18 @@
     const edges = field.querySelector("svg").getBoundingClientRect();
     const share = (event.clientX - edges.left) / edges.width;
     if (share < 0 || share > 1) return leave(chart);
+    const [from, to] = part(chart);
+    const place = from + share * (to - from);
     const [x, y] = [axis(chart.dataset.x), axis(chart.dataset.y)];
     const rows = [...chart.querySelectorAll("li button[aria-pressed=true]")].flatMap((button) => {
       const path = chart.querySelector(`.field path[data-line="${button.dataset.line}"]`);
-      const found = path && value(path, share, x, y);
+      const found = path && value(path, place, x, y, to - from);
       return found == null ? [] : [[named(button), found]];
     });
     const [cross, values] = [made(field, "cross"), made(field, "values")];
     cross.style.left = `${100 * share}%`;
     values.replaceChildren(
-      Object.assign(document.createElement("b"), { textContent: `${chart.dataset.unit} ${Math.round(x(share)).toLocaleString("en")}` }),
+      Object.assign(document.createElement("b"), { textContent: `${chart.dataset.unit} ${Math.round(x(place)).toLocaleString("en")}` }),
       ...rows.map(([name, found]) => {
         const row = document.createElement("div");
         row.append(...[name, found].map((text) => Object.assign(document.createElement("span"), { textContent: text })));

@@ -3,10 +3,10 @@
 The curves are an SVG that is stretched to the width at hand. Numbers and names are ordinary text beside it, so that
 they stay legible on a telephone. Every chart has a sentence that says what it shows, with the numbers, and the picture
 refers to it (`aria-describedby`). Values under the pointer and the buttons of the legend are the work of `chart.js`,
-which reads them from the curves.
+which reads them from the curves; `zoom.js` shows a part of the horizontal axis.
 """
 
-import math
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from unmask.app import labels
+from unmask.app.axis import Axis
 from unmask.words.sentences import number
 
 _WIDTH, _HEIGHT = 1000, 1000  # units of the drawing, stretched by the page
@@ -37,6 +39,9 @@ class Line:
         bars: Whether each value holds from one half before its place to one half after.
         ticks: Whether it is 1 at some places and 0 elsewhere: these are ticks at the upper edge, beside any scale.
         zeros: Whether places where it is exactly 0 are marked at the lower edge; a logarithmic axis has no room for 0.
+        points: Whether every value was measured by itself: each is a dot, and the pointer reads the number itself.
+        errors: The standard error of each value, drawn as a bar; None if there are none. Only for `points`.
+        label: What stands at its end; its name by default, and nothing if empty.
     """
 
     name: str
@@ -47,6 +52,9 @@ class Line:
     bars: bool = False
     ticks: bool = False
     zeros: bool = False
+    points: bool = False
+    errors: NDArray[np.float64] | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +66,7 @@ class Chart:
         x_label, y_label: What the axes count.
         lines: The curves.
         log_x, log_y: Whether an axis is logarithmic.
+        from_zero: Whether the vertical axis begins at 0, if it is not logarithmic.
     """
 
     key: str
@@ -68,6 +77,7 @@ class Chart:
     lines: Sequence[Line]
     log_x: bool = False
     log_y: bool = False
+    from_zero: bool = True
 
 
 def thinned(x: ArrayLike, y: ArrayLike, buckets: int = _BUCKETS) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -97,13 +107,15 @@ def html(chart: Chart) -> str:
     lines = [line for line in lines if line.x.size or line.zeros.size]
     if not any(line.x.size for line in lines):
         return (
-            f'<figure class="chart"><figcaption><b>{escape(chart.title)}</b>'
+            f'<figure class="chart"><figcaption><h2 class="title">{escape(chart.title)}</h2>'
             f"<p>{escape(chart.sentence)}</p></figcaption></figure>"
         )
-    x_axis = _Axis.of(np.concatenate([[*line.x, *line.zeros] for line in lines]), chart.log_x, tight=True)
+    x_axis = Axis.across(np.concatenate([[*line.x, *line.zeros] for line in lines]), chart.log_x)
     # Ticks stand beside the scale, which is theirs only if there is nothing else.
     scaled = [line for line in lines if not line.ticks] or lines
-    y_axis = _Axis.of(np.concatenate([[*line.low, *line.high] for line in scaled]), chart.log_y)
+    y_axis = Axis.of(
+        np.concatenate([[*line.low, *line.high] for line in scaled]), chart.log_y, from_zero=chart.from_zero
+    )
     ticked = [line for line in lines if line.ticks]
     paths = "".join(
         _ticks(line, place, x_axis, ticked.index(line)) if line.ticks else _path(line, place, x_axis, y_axis)
@@ -114,6 +126,7 @@ def html(chart: Chart) -> str:
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
+    ends, room = labels.html([_end(line, place, x_axis, y_axis) for place, line in enumerate(lines) if line.x.size])
     legend = "".join(
         f'<li><button type="button" aria-pressed="true" data-line="{place}">{_swatch(line)}{escape(line.name)}'
         "</button></li>"
@@ -122,77 +135,19 @@ def html(chart: Chart) -> str:
     margin = max(len(label) for _, label in y_axis.ticks)
     scale = ", logarithmic" if chart.log_y else ""
     return (
-        f'<figure class="chart" style="--margin:{margin}ch" data-chart="{chart.key}" data-x="{x_axis.said}" '
-        f'data-y="{y_axis.said}" data-unit="{escape(chart.x_label)}">'
-        f'<b class="title" id="{chart.key}-title">{escape(chart.title)}</b>'
+        f'<figure class="chart" style="--margin:{margin}ch;--ends:{room}ch" data-chart="{chart.key}" '
+        f'data-x="{x_axis.said}" data-y="{y_axis.said}" data-unit="{escape(chart.x_label)}">'
+        f'<h2 class="title" id="{chart.key}-title">{escape(chart.title)}</h2>{_zoom(chart.title)}'
         f'<div class="unit">{escape(chart.y_label)}{scale}</div>'
         f'<div class="field"><div class="rows" aria-hidden="true">{rows}</div>'
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none" role="img" '
         f'aria-labelledby="{chart.key}-title" aria-describedby="{chart.key}-words">{grid}{paths}</svg>'
-        f'<div class="zeros" aria-hidden="true">{marks}</div>'
+        f'<div class="clip" aria-hidden="true"><div class="zeros">{marks}</div></div>{ends}'
         f'<div class="columns" aria-hidden="true">{columns}</div></div>'
         f'<div class="unit below">{escape(chart.x_label)}{", logarithmic" if chart.log_x else ""}</div>'
         f"<ul>{legend}</ul>"
         f'<figcaption id="{chart.key}-words">{escape(chart.sentence)}</figcaption></figure>'
     )
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """Maps values to `[0, 1]`; `ticks` are places there, with their labels."""
-
-    low: float
-    high: float
-    logarithmic: bool
-    ticks: tuple[tuple[float, str], ...]
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64], logarithmic: bool, *, tight: bool = False) -> "_Axis":
-        low, high = float(values.min()), float(values.max())
-        if logarithmic:
-            low, high = math.log10(low), math.log10(high)
-        elif not tight:
-            low = min(low, 0.0)
-        if high - low < 1e-12 * max(abs(high), 1.0):
-            low, high = (low - 0.5, high + 0.5) if logarithmic or tight else (0.0, high or 1.0)
-        if not tight:
-            high += 0.04 * (high - low)
-        marks = _decades(low, high) if logarithmic else _round_numbers(low, high)
-        ticks = tuple(((mark - low) / (high - low), _label(10**mark if logarithmic else mark)) for mark in marks)
-        return cls(low, high, logarithmic, ticks)
-
-    @property
-    def said(self) -> str:
-        """Its ends and whether it is logarithmic, for `chart.js`."""
-        return f"{self.low:.10g} {self.high:.10g} {int(self.logarithmic)}"
-
-    def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        values = np.log10(values) if self.logarithmic else values
-        return (values - self.low) / (self.high - self.low)
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Four to six multiples of 1, 2 or 5 times a power of ten."""
-    step = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 5.5)
-    return [mark * step for mark in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten, every second or third if there are many; with 2 and 5 if there are few."""
-    first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
-    if last - first >= 2:
-        return [float(mark) for mark in range(first, last + 1, -(-(last - first) // 5))]
-    wanted = (1, 2, 5) if high - low > 0.5 else (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-    marks = [power + math.log10(digit) for power in range(first - 1, last + 1) for digit in wanted]
-    return [mark for mark in marks if low - 1e-9 <= mark <= high + 1e-9] or [low, high]
-
-
-def _label(value: float) -> str:
-    if value and (abs(value) >= 1e5 or abs(value) < 1e-3):
-        digits, power = f"{value:.5e}".split("e")
-        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
-    return f"{value:,.6g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +162,8 @@ class _Drawn:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     zeros: NDArray[np.float64]
+    label: str
+    measured: NDArray[np.float64] | None = None  # columns x, y and error, where each value was measured by itself
 
     @property
     def band(self) -> bool:
@@ -218,13 +175,19 @@ def _drawn(line: Line, chart: Chart) -> _Drawn:
     good = np.isfinite(x) & np.isfinite(y)
     good &= (x > 0) | (not chart.log_x)
     zeros = x[good & (y == 0)] if line.zeros else np.empty(0)
+    label = line.name if line.label is None else line.label
     good &= (y > 0) | (not chart.log_y)
     x, y = x[good], y[good]
+    if line.points:
+        spread = np.full(good.shape, np.nan) if line.errors is None else np.asarray(line.errors, dtype=np.float64)
+        return _Drawn(
+            line.name, line.style, line.faint, False, x, y, y, zeros, label, np.stack([x, y, spread[good]], axis=1)
+        )
     if line.ticks:
         x, y = x[y > 0], y[y > 0]
         if x.size > _BUCKETS:  # more of them would be a solid block
             x, y = (each[np.arange(_BUCKETS) * x.size // _BUCKETS] for each in (x, y))
-        return _Drawn(line.name, line.style, line.faint, True, x, y, y, zeros)
+        return _Drawn(line.name, line.style, line.faint, True, x, y, y, zeros, "")
     if line.bars and x.size <= _BUCKETS:
         x, y = np.stack([x - 0.5, x + 0.5], axis=1).ravel(), np.repeat(y, 2)
     if _turns(y) > _BUCKETS:
@@ -233,9 +196,9 @@ def _drawn(line: Line, chart: Chart) -> _Drawn:
         high = np.maximum.reduceat(y, edges)
         low = np.minimum.reduceat(y, edges)
         x = np.concatenate([x[edges][:-1], x[-1:]])
-        return _Drawn(line.name, line.style, line.faint, False, x, low, high, zeros)
+        return _Drawn(line.name, line.style, line.faint, False, x, low, high, zeros, label)
     x, y = thinned(x, y)
-    return _Drawn(line.name, line.style, line.faint, False, x, y, y, zeros)
+    return _Drawn(line.name, line.style, line.faint, False, x, y, y, zeros, label)
 
 
 def _turns(y: NDArray[np.float64]) -> int:
@@ -245,14 +208,16 @@ def _turns(y: NDArray[np.float64]) -> int:
     return int(np.count_nonzero(up[1:] != up[:-1]))
 
 
-def _ticks(line: _Drawn, place: int, x_axis: _Axis, row: int) -> str:
+def _ticks(line: _Drawn, place: int, x_axis: Axis, row: int) -> str:
     """Ticks of one curve at the upper edge, each curve in a row of its own."""
     top = _HEIGHT * _ROW * row
     marks = "".join(f"M{at:.1f} {top:.0f}v{_HEIGHT * _TICK:.0f}" for at in (x_axis.place(line.x) * _WIDTH).tolist())
     return f'<path {_look(line)} data-line="{place}" data-kind="ticks" d="{marks}"/>'
 
 
-def _path(line: _Drawn, place: int, x_axis: _Axis, y_axis: _Axis) -> str:
+def _path(line: _Drawn, place: int, x_axis: Axis, y_axis: Axis) -> str:
+    if line.measured is not None:
+        return _points(line, line.measured, place, x_axis, y_axis)
     across = x_axis.place(line.x) * _WIDTH
     low, up = ((1 - y_axis.place(values)) * _HEIGHT for values in (line.low, line.high))
     if line.x.size == 1:  # a lone point would not be seen
@@ -264,7 +229,56 @@ def _path(line: _Drawn, place: int, x_axis: _Axis, y_axis: _Axis) -> str:
     return f'<path {_look(line)} data-line="{place}" data-kind="{kind}" d="M{points}{"Z" if line.band else ""}"/>'
 
 
-def _marks(lines: Sequence[_Drawn], x_axis: _Axis) -> str:
+def _points(line: _Drawn, measured: NDArray[np.float64], place: int, x_axis: Axis, y_axis: Axis) -> str:
+    """A dot for every value, a line through them, and a bar of one standard error to each side."""
+    x, y, spread = measured.T
+    across, up = x_axis.place(x) * _WIDTH, (1 - y_axis.place(y)) * _HEIGHT
+    pairs = [f"{a:.1f} {b:.1f}" for a, b in zip(across.tolist(), up.tolist(), strict=True)]
+    rows = [[_exact(value) for value in row] for row in measured.tolist()]
+    look = f'class="line c{line.style % _COLOURS}'
+    through = (
+        f'<path {_look(line)} data-line="{place}" data-kind="points" data-values="{json.dumps(rows)}" '
+        f'd="M{" ".join(pairs)}"/>'
+    )
+    dots = "".join(f"M{pair}h0" for pair in pairs)
+    known = np.isfinite(spread) & (spread > 0)
+    floor = y[known] * 1e-6 if y_axis.logarithmic else -np.inf  # a logarithmic axis has no place below 0
+    reach = (np.maximum(y[known] + side * spread[known], floor) for side in (-1, 1))
+    low, high = (np.clip((1 - y_axis.place(each)) * _HEIGHT, 0, _HEIGHT) for each in reach)
+    ends = zip(across[known].tolist(), low.tolist(), high.tolist(), strict=True)
+    bars = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)
+    return (
+        through
+        + (f'<path {look} bar" data-line="{place}" d="{bars}"/>' if bars else "")
+        + f'<path {look} dot" data-line="{place}" d="{dots}"/>'
+    )
+
+
+def _exact(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _end(line: _Drawn, place: int, x_axis: Axis, y_axis: Axis) -> labels.End:
+    """Where a curve ends, and what is written there."""
+    if line.ticks:
+        return labels.End("", place, 0, 0.0, 0.0)
+    across, up = x_axis.place(line.x[-1:]), y_axis.place(line.high[-1:])
+    return labels.End(line.label, place, line.style % _COLOURS, float(across[0]), float(up[0]))
+
+
+def _zoom(title: str) -> str:
+    """Controls of `zoom.js`; all but the first are for a chart of which a part is shown."""
+    return (
+        f'<div class="zoom" role="group" aria-label="Zoom of {escape(title)}">'
+        '<output class="part"></output>'
+        '<input type="range" data-zoom="part" aria-label="Part shown" min="0" max="1000" step="1" hidden=""/>'
+        '<button type="button" data-zoom="out" hidden="">Zoom out</button>'
+        '<button type="button" data-zoom="in">Zoom in</button>'
+        '<button type="button" data-zoom="all" hidden="">Show all</button></div>'
+    )
+
+
+def _marks(lines: Sequence[_Drawn], x_axis: Axis) -> str:
     """A mark for every zero at the lower edge; several at one place stand one above the other."""
     below: Counter[float] = Counter()
     marks = []

@@ -280,13 +280,19 @@ def settled(triggers: Sequence[Any]) -> Any:
     return gr.on(triggers, None, None, None, js="() => new Promise((done) => setTimeout(done))", **QUIET)
 
 
-def whole_slider(**options: Any) -> gr.Slider:
+def whole_slider(*classes: str, **options: Any) -> gr.Slider:
     """A logarithmic slider of whole numbers whose number box may hold anything: the form answers what does not fit.
 
-    Gradio has only linear ones: `page.js` puts a logarithmic one in its place.
+    Gradio has only linear ones: `page.js` puts a logarithmic one in its place. One of the class `within-length` ends at
+    the number of the one of class `the-length` beside it.
     """
-    slider = gr.Slider(step=1, buttons=[], elem_classes="logarithmic", **options)
+    slider = gr.Slider(step=1, buttons=[], elem_classes=["logarithmic", *classes], **options)
     return _unchecked(slider)
+
+
+def whole_number(value: int, *, least: int, most: int | None = None, **options: Any) -> gr.Number:
+    """A box of whole numbers whose arrows stop at the ends, and which may hold anything that is typed."""
+    return _unchecked(gr.Number(value, step=1, minimum=least, maximum=most, **options))
 
 
 def real_slider(**options: Any) -> gr.Slider:
@@ -294,10 +300,10 @@ def real_slider(**options: Any) -> gr.Slider:
     return _unchecked(gr.Slider(step=0.05, buttons=[], **options))
 
 
-def _unchecked(slider: gr.Slider) -> gr.Slider:
+def _unchecked(field: Any) -> Any:
     # Gradio would answer a number out of range by a message that flies in and away.
-    slider.preprocess = lambda payload: payload
-    return slider
+    field.preprocess = lambda payload: payload
+    return field
 
 
 @contextmanager

@@ -35,7 +35,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
 
 _API = "/gradio_api/"
 _READ = re.compile(
-    r"/|/(config|theme\.css|favicon\.ico|robots\.txt|manifest\.json)|/(static|assets|svelte)/.+"
+    r"/|/(config|names|theme\.css|favicon\.ico|robots\.txt|manifest\.json)|/(static|assets|svelte)/.+"
     rf"|{_API}(info|app_id|startup-events|queue/data|queue/status|upload_progress|heartbeat/[^/]+|file=.+)",
 )
 _WRITE = re.compile(rf"{_API}(queue/join|run/predict|cancel|reset|upload)")

@@ -55,13 +55,13 @@ def one_of(names: Sequence[str]) -> Parser:
     return lambda name, text: check.known(name, text[:40], names)
 
 
-def some_of(names: Sequence[str]) -> Parser:
-    """Several names, separated by commas; one at least."""
+def some_of(names: Sequence[str], noun: str = "schedule") -> Parser:
+    """Several names of such things, separated by commas; one at least."""
 
     def parse(name: str, text: str) -> list[str]:
         found = [check.known(name, word[:40], names) for word in text.split(",") if word]
         if not found:
-            raise check.InputError(name, "name one schedule at least")
+            raise check.InputError(name, f"name one {noun} at least")
         return found
 
     return parse

@@ -60,21 +60,28 @@
     const [range, box] = [block.querySelector("input[type=range]"), block.querySelector("input[type=number]")];
     if (!range || !box || block.querySelector("input[data-logarithmic]")) return;
     const [low, high, fine] = [+range.min, +range.max, 1000];
+    const settings = block.closest(".settings");
+    const length = block.classList.contains("within-length") ? settings?.querySelector(".the-length input[type=number]") : null;
+    // Steps end at the length, as a step reveals one token at least.
+    const most = () => (length ? Math.min(Math.max(+length.value || high, low + 1), high) : high);
+    const end = length && [...block.querySelectorAll("span")].find((each) => each.textContent.trim() === String(high));
     const own = Object.assign(document.createElement("input"), { type: "range", min: 0, max: fine, step: "any" });
     own.dataset.logarithmic = "";
     own.className = range.className;
     own.setAttribute("aria-label", range.getAttribute("aria-label"));
     const there = () => {
-      const value = Math.min(Math.max(+box.value || low, low), high);
-      own.value = (fine * Math.log(value / low)) / Math.log(high / low);
+      const value = Math.min(Math.max(+box.value || low, low), most());
+      own.value = (fine * Math.log(value / low)) / Math.log(most() / low);
       own.style.setProperty("--range_progress", `${own.value / (fine / 100)}%`);
       own.setAttribute("aria-valuetext", value.toLocaleString("en"));
+      if (end && end.textContent !== String(most())) end.textContent = most();
+      if (block.classList.contains("the-length")) block.dispatchEvent(new Event("unmask:length", { bubbles: true }));
     };
     const put = (value, event) => {
-      range.value = Math.min(Math.max(value, low), high);
+      range.value = Math.min(Math.max(value, low), most());
       for (const each of event) range.dispatchEvent(new Event(each, { bubbles: true }));
     };
-    const chosen = () => Math.round(low * (high / low) ** (own.value / fine));
+    const chosen = () => Math.round(low * (most() / low) ** (own.value / fine));
     own.addEventListener("input", () => put(chosen(), ["input"]));
     own.addEventListener("change", () => put(chosen(), ["input", "change", "pointerup"]));
     own.addEventListener("keydown", (event) => {
@@ -88,6 +95,13 @@
     range.setAttribute("aria-hidden", "true");
     range.before(own);
     box.addEventListener("input", there);
+    if (length) {
+      settings.addEventListener("unmask:length", () => setTimeout(there));
+      // Once a number has been settled upon, here or of the length, what is too large becomes what is possible.
+      settings.addEventListener("change", (event) => setTimeout(() => {
+        if (event.target !== range && +box.value > most()) put(most(), ["input", "change", "pointerup"]);
+      }));
+    }
     // Gradio changes the number too, which is no event; how far its own slider is filled follows it.
     new MutationObserver(there).observe(range, { attributes: true });
     setTimeout(there);

@@ -1,4 +1,4 @@
-"""The page: four tabs, opened at the view that its link asks for."""
+"""The page: five tabs, opened at the view that its link asks for."""
 
 import os
 import socket
@@ -17,26 +17,31 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 import fastapi
 import gradio as gr
+from fastapi.responses import HTMLResponse
 from gradio.themes import Default
 from starlette.routing import Mount
 
 from unmask import _check as check
 from unmask import models
-from unmask.app import links
+from unmask.app import glossary, links
 from unmask.app.data import schedules as laws
 from unmask.app.events import Events
 from unmask.app.fields import QUIET
 from unmask.app.guard import UPLOAD, Guard, Names, is_name
 from unmask.app.server import Server, listening
-from unmask.app.tabs import Tab, distributions, model, schedules, watch
+from unmask.app.tabs import Tab, distributions, model, results, schedules, watch
 from unmask.calibration import Calibration
 from unmask.words.schedules import FREE_SIZES
 
 _FONT = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "DejaVu Sans Mono", "Consolas", "monospace")
 _KEPT = (3600, 86400)  # seconds between two looks for uploaded files, and after which one is deleted
-_TITLES = {"watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model"}
-_SCRIPTS = ("page.js", "chart.js", "player.js", "animation.js")
+_TITLES = {
+    "watch": "Watch", "schedules": "Schedules", "distributions": "Distributions", "model": "Your model",
+    "results": "Results",
+}  # fmt: skip
+_ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # of a page without scripts
+_SCRIPTS = ("page.js", "chart.js", "zoom.js", "player.js", "animation.js")
 
 
 def build(writer: models.Model, calibration: Calibration | None, name: str) -> gr.Blocks:
@@ -52,6 +57,7 @@ def build(writer: models.Model, calibration: Calibration | None, name: str) -> g
         "schedules": schedules.build,
         "distributions": distributions.build,
         "model": lambda: model.build(writer, calibration, name),
+        "results": results.build,
     }
     tabs: dict[str, Tab] = {}
     with gr.Blocks(title="unmask: explore schedules", analytics_enabled=False, delete_cache=_KEPT) as page:
@@ -147,6 +153,11 @@ def stay(page: gr.Blocks) -> None:
 def _guarded(page: gr.Blocks, names: Names) -> Guard:
     """The page as an application that nobody but its own visitors can use."""
     app = fastapi.FastAPI(openapi_url=None)
+
+    @app.get(f"/{glossary.ADDRESS}", response_class=HTMLResponse)
+    def names_page() -> HTMLResponse:
+        return HTMLResponse(glossary.html(), headers={"Content-Security-Policy": _ALONE})
+
     gr.mount_gradio_app(
         app, page, path="", ssr_mode=False, enable_monitoring=False, run_history=False, mcp_server=False, pwa=False,
         max_file_size=UPLOAD, **looks(),

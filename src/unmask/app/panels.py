@@ -123,7 +123,9 @@ def errors(view: tradeoffs.Tradeoff) -> str:
         # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
         says = (each.bound > ROUNDING) & (each.bound <= loss.total_correlation * _SAME)
         bound = np.where(says, each.bound, np.nan)
-        lines.append(Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True))
+        lines.append(
+            Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True, label="")
+        )
     middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
     count = int(view.errors[0].steps[middle])
     ranked = sorted(view.errors, key=lambda each: each.kl[middle])
@@ -200,10 +202,10 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
     if advice.limit is not None:
         allowed = advice.limit / unit - best
         both = np.array([1.0, ends_at])
-        marks.append(Line(f"target, {spoken(allowed)}", both, np.repeat(allowed, 2), _GREY, faint=True))
+        marks.append(Line(f"target, {spoken(allowed)}", both, np.repeat(allowed, 2), _GREY, faint=True, label="target"))
     spent = np.array([advice.evaluations])
     took = np.array([advice.plan.nll / unit - best])
-    marks.append(Line(f"advised: {advice.order}", spent, took, _MARKED))
+    marks.append(Line(f"advised: {advice.order}", spent, took, _MARKED, points=True, label="advised"))
     return [
         Chart(
             "losses",

@@ -1,15 +1,13 @@
 """What the tab *Watch* shows, as HTML: two texts with all that `player.js` needs to play them, and its controls."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
 from unmask.app.data import watch as runs
-from unmask.names import MODELS, ORDERS, REVISIONS, SIZES
 from unmask.sample.trace import GIVEN, OPEN
-from unmask.words.schedules import NUMBERED, SPACED
 from unmask.words.sentences import counted, per_evaluation
 
 SPEEDS = ("0.5", "1", "2", "4")
@@ -50,7 +48,7 @@ def _run(run: runs.Run, side: str, key: str) -> str:
         f'<section aria-label="{side}" data-run="{key}" data-taken="{run.steps}" '
         f'data-planned="{run.planned or 0}" '
         f'data-nll="{nll}" data-valid="{valid}" data-scored="{scored}" data-finished="{int(run.finished)}"'
-        f'{_standings(run)}><h3 id="watch-{side}-title">{escape(run.title)}</h3>'
+        f'{_standings(run)}><h2 id="watch-{side}-title">{escape(run.title)}</h2>'
         f'<p class="count" role="status">{_counted(run)}</p><p class="text">{letters}</p>'
         f"{_costs(run, side)}{_remark(run)}</section>"
     )
@@ -144,38 +142,3 @@ def _legend() -> str:
         '<span class="when-given"><u class="swatch">a</u> given</span>'
         '<span class="when-revised"><i class="swatch gone">_</i> taken back</span></p>'
     )
-
-
-def about(model: object, order: object, size: object, revision: object) -> str:
-    """One sentence for each name that the fields of a side hold; nothing for what is no name."""
-    found = [
-        (str(model), MODELS[str(model)].sentence if model in MODELS else ""),
-        *(_order_sentence(str(order)),),
-        (str(size), SIZES[base].sentence if (base := _base(size)) in SIZES else ""),
-        (str(revision), REVISIONS[base].sentence if (base := _base(revision)) in REVISIONS else ""),
-    ]
-    return names((word, said) for word, said in found if said)
-
-
-def glossary(words: Iterable[str]) -> str:
-    """What the names of sizes mean, to be opened where they are chosen."""
-    entries = names((word, SIZES[word].sentence) for word in words)
-    return f'<details class="glossary"><summary>What the names mean</summary>{entries}</details>'
-
-
-def names(entries: Iterable[tuple[str, str]]) -> str:
-    """Names and their sentences."""
-    listed = "".join(f"<div><dt>{escape(word)}</dt><dd>{escape(said)}</dd></div>" for word, said in entries)
-    return f'<dl class="names">{listed}</dl>' if listed else ""
-
-
-def _base(word: object) -> str:
-    return str(word).partition(":")[0]
-
-
-def _order_sentence(word: str) -> tuple[str, str]:
-    if spaced := SPACED.fullmatch(word):
-        return word, ORDERS["spaced"].sentence if _order_sentence(spaced[2])[1] else ""
-    numbered = NUMBERED.fullmatch(word)
-    base = numbered[1] if numbered else word
-    return word, ORDERS[base].sentence if base in ORDERS else ""

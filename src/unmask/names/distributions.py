@@ -33,10 +33,12 @@ class NamedGauge:
 
 
 GAUGES: dict[str, NamedGauge] = {
-    "tc": NamedGauge(gauge.tc, "TC", "Total correlation."),
-    "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation."),
-    "min": NamedGauge(gauge.both, "min(TC, DTC)", "Whichever of the two is smaller."),
-    "sum": NamedGauge(gauge.total, "TC + DTC", "Their sum, which equals the sum of I(X_i; X_-i) over the tokens."),
+    "tc": NamedGauge(gauge.tc, "TC", "Total correlation: how far the tokens are from being independent."),
+    "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation: how much of the text its tokens share."),
+    "min": NamedGauge(gauge.both, "min(TC, DTC)", "TC or DTC, whichever is smaller: for data of which nobody knows."),
+    "sum": NamedGauge(
+        gauge.total, "TC + DTC", "The sum of both, which equals the sum of I(X_i; X_-i) over the tokens."
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""The four tabs: one module each, which makes its fields and says what they do."""
+"""The five tabs: one module each, which makes its fields and says what they do."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,9 +5,22 @@ from typing import Any
 
 import gradio as gr
 
-from unmask.app import links, panels, player
+from unmask.app import glossary, links, panels
 from unmask.app.data import distributions as tradeoffs
-from unmask.app.fields import LIVE, LONG, QUIET, Form, download, folded, follow, settled, stop, streamed, whole_slider
+from unmask.app.fields import (
+    LIVE,
+    LONG,
+    QUIET,
+    Form,
+    download,
+    folded,
+    follow,
+    settled,
+    stop,
+    streamed,
+    whole_number,
+    whole_slider,
+)  # fmt: skip
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.names import DISTRIBUTIONS
@@ -32,17 +45,18 @@ def build() -> Tab:
                 shown = name in tradeoffs.parameters(_FIRST)
                 number = gr.Number(first.get(name), label=name.capitalize(), visible=shown, step=_step(name))
                 form.add(name, number, links.optional(links.real()))
-            draws = gr.Number(
-                0, label="Draws", info="To estimate a curve that is out of reach; 0 for the exact one", step=1
-            )
+            draws = whole_number(
+                0, least=0, most=tradeoffs.MOST_DRAWS, label="Draws",
+                info="To estimate a curve that is out of reach; 0 for the exact one",
+            )  # fmt: skip
             form.add("draws", draws, links.optional(links.whole(least=0, most=tradeoffs.MOST_DRAWS)))
-            seed = gr.Number(0, label="Seed", info="Of a random code, and of the draws", step=1)
+            seed = whole_number(0, least=0, label="Seed", info="Of a random code, and of the draws")
             form.add("seed", seed, links.optional(links.whole(least=0)))
             sizes = gr.CheckboxGroup(
                 list(BLIND_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"
             )
             form.add("size", sizes, links.some_of(BLIND_SIZES))
-            gr.HTML(player.glossary(BLIND_SIZES))
+            gr.HTML(glossary.folded({"size": BLIND_SIZES, "distribution": DISTRIBUTIONS}))
             form.finish()
             address = gr.HTML(elem_id="distributions-link", elem_classes="link")
             with gr.Row():

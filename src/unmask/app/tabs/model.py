@@ -9,7 +9,7 @@ import gradio as gr
 from unmask import _check as check
 from unmask.app import links, panels
 from unmask.app.data import model as measured
-from unmask.app.fields import LONG, Form, download, folded, follow, settled, stop, streamed
+from unmask.app.fields import LONG, Form, download, folded, follow, settled, stop, streamed, whole_number
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.calibration import Calibration
@@ -34,9 +34,12 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
                 label="Calibration file", file_types=[".json"], type="filepath", elem_id="model-file", height=140
             )
             form.add("file", file, None)
-            target = gr.Number(0.05, label="Target", step=0.01, info="Bits per token above the best one by one")
+            target = gr.Number(
+                0.05, label="Target", step=0.01,
+                info="Bits per token that you allow above the best one token at a time",
+            )  # fmt: skip
             form.add("target", target, links.optional(links.real(least=0)))
-            steps = gr.Number(0, label="Steps", step=1, info="0 for as few as keep the target")
+            steps = whole_number(0, least=0, label="Steps", info="0 for as few as meet the target")
             form.add("steps", steps, links.optional(links.whole(least=0)))
             form.finish()
             gr.HTML(

@@ -4,7 +4,7 @@ from typing import Any
 
 import gradio as gr
 
-from unmask.app import links, panels, player
+from unmask.app import glossary, links, panels
 from unmask.app.data import schedules as laws
 from unmask.app.fields import LIVE, Form, answered, download, folded, settled, whole_slider
 from unmask.app.tabs import Tab
@@ -20,19 +20,19 @@ def build() -> Tab:
     form = Form("schedules")
     with gr.Row():
         with gr.Column(scale=1, min_width=280), folded("schedules"):
-            length = whole_slider(minimum=2, maximum=laws.LONGEST, value=256, label="Length")
+            length = whole_slider("the-length", minimum=2, maximum=laws.LONGEST, value=256, label="Length")
             form.add("length", length, links.whole(least=2, most=laws.LONGEST))
-            steps = whole_slider(minimum=1, maximum=laws.LONGEST, value=16, label="Steps")
+            steps = whole_slider("within-length", minimum=1, maximum=laws.LONGEST, value=16, label="Steps")
             form.add("steps", steps, links.whole(least=1, most=laws.LONGEST))
             sizes = gr.CheckboxGroup(list(FREE_SIZES), value=_CHOSEN, label="Size schedules", elem_id="schedules-size")
             form.add("size", sizes, links.some_of(FREE_SIZES))
-            gr.HTML(player.glossary(FREE_SIZES))
             gauges = [(entry.title, key) for key, entry in GAUGES.items()]
             measure = gr.Radio(
                 gauges, value="tc", label="Gauge",
                 info="What the guarantee is measured against",
             )  # fmt: skip
             form.add("gauge", measure, links.one_of(list(GAUGES)))
+            gr.HTML(glossary.folded({"size": FREE_SIZES, "gauge": GAUGES}))
             form.finish()
             address = gr.HTML(elem_id="schedules-link", elem_classes="link")
             with gr.Row():

@@ -10,11 +10,11 @@ import gradio as gr
 
 from unmask import _check as check
 from unmask import models
-from unmask.app import links, player
+from unmask.app import glossary, links, player
 from unmask.app.data import presets
 from unmask.app.data import watch as runs
 from unmask.app.data.model import differs
-from unmask.app.fields import LIVE, QUIET, Form, folded, follow, real_slider, stop, streamed
+from unmask.app.fields import LIVE, QUIET, Form, folded, follow, real_slider, stop, streamed, whole_number
 from unmask.app.status import progress
 from unmask.app.tabs import Tab
 from unmask.calibration import Calibration
@@ -25,6 +25,7 @@ from unmask.words.schedules import FREE_SIZES, ORDER_WORDS, REACTIVE_SIZES, orde
 
 _SIDES = ("left", "right")
 _PARTS = ("model", "order", "size", "steps", "revision")
+_MOST = 4096  # steps; a text has fewer tokens on every model of the page, and its run says so
 _NONE = "none"  # no revision
 _OWN = "your own"  # no preset
 _REACTIVE = tuple(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES)
@@ -59,7 +60,7 @@ def build(model: models.Model, calibration: Calibration | None = None) -> Tab:
             )  # fmt: skip
             form.add("text", text, links.words)
         with gr.Column(scale=1, min_width=140):
-            seed = gr.Number(3, label="Seed", info="For both sides", step=1)
+            seed = whole_number(3, least=0, label="Seed", info="For both sides")
             form.add("seed", seed, links.whole(least=0))
         with gr.Column(scale=1, min_width=150, elem_id="watch-go"):
             start = gr.Button("Generate", variant="primary", elem_id="watch-generate", min_width=120, size="md")
@@ -174,7 +175,7 @@ def _said(
     choices = [_OWN, *presets.presets(calibration)]
     info = chosen.sentence if chosen else "Choose a schedule to begin with, or set the fields yourself."
     menu = gr.update(choices=choices, value=found or _OWN, info=info)
-    return [menu, player.about(model, order, size, revision)]
+    return [menu, glossary.about(model, order, size, revision)]
 
 
 def _side(
@@ -195,14 +196,14 @@ def _side(
             for part in parts:
                 with gr.Column(min_width=90 if part == "steps" else 130):
                     _field(form, side, part, values[part], choices.get(part))
-    words = player.about(*(values[part] for part in ("model", "order", "size", "revision")))
+    words = glossary.about(*(values[part] for part in ("model", "order", "size", "revision")))
     return menu, gr.HTML(words, elem_classes="about")
 
 
 def _field(form: Form, side: str, part: str, value: Any, choices: list[str] | None) -> None:
     name, label = f"{side} {part}", f"{side.capitalize()} {part}"
     if choices is None:
-        form.add(name, gr.Number(value, label=label, step=1), links.whole(least=1))
+        form.add(name, whole_number(value, least=1, most=_MOST, label=label), links.whole(least=1))
         return
     # A comb of so many segments, or another threshold, can be typed: comb-16, threshold:0.8, cap:0.1.
     field = gr.Dropdown(
