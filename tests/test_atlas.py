@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
-from experiments.atlas import figure, measuring, networks, seeing  # noqa: E402
+from experiments.atlas import figure, measuring, networks, seeing, ship  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
@@ -133,9 +133,15 @@ def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_pa
     monkeypatch.setattr(networks, "_TRIED", 6)
     monkeypatch.setattr(networks, "_WARM", 2)
     data, said = Board().read(_made(tmp_path)), []
-    for _ in range(20):  # a busy machine may need several turns
-        if not networks.trained(Board(), "causal", data, tmp_path, seconds=0.5, tokens=1, say=said.append).exists():
-            assert "run it again" in said[-1]
+    late = Turns(until=time.time() - 1)
+    assert not networks.trained(Board(), "causal", data, tmp_path, seconds=9, turns=late, say=said.append).exists()
+    assert "its turn did not come" in said.pop()
+    for _ in range(40):  # each turn lasts but an update or two
+        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.02, tokens=1, say=said.append).exists():
+            break
+        assert "run it again" in said[-1]
+    else:
+        pytest.fail("it never ends")
     assert sum("ms an update" in line for line in said) == 1
     before = (tmp_path / "causal.safetensors").read_bytes()
     networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=pytest.fail)
@@ -147,12 +153,13 @@ def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_pa
 
 def test_a_process_waits_for_its_turn_and_gives_up_when_time_is_over(tmp_path):
     alone = Turns(tmp_path / "lock")
-    late = Turns(tmp_path / "lock", until=time.time() + 0.3)
-    with alone.turn(after=1) as mine, late.turn(after=2) as other:
+    with alone.turn(after=1) as mine:
         assert not mine()
-        assert not other()  # it may begin without a turn
-        assert other()  # and stops, as the turn does not come
-        assert other.begun is None
+        with alone.turn(after=2) as other:
+            assert not other()  # it may begin without a turn
+        with Turns(tmp_path / "lock", until=time.time() + 0.2).turn(after=1) as other:
+            assert other()  # it stops, as the turn does not come
+            assert other.begun is None
     with Turns(tmp_path / "lock").turn(after=1, most=0.0) as mine:
         assert mine()  # the turn was given back, and this one is over at once
         assert mine.begun is not None
@@ -174,6 +181,7 @@ def test_a_network_that_is_shipped_is_not_trained(tmp_path, monkeypatch):
 
 
 def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     Board().make(folder, None)
     return folder
 
@@ -225,6 +233,17 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))
 
 
+def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
+    data = Toy().read(_made(tmp_path / "toy"))
+    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=1, say=lambda line: None)
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert unmask.load(folder).codec.decode([2, 0]) == "ca"
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "calibration.json"}
+    with pytest.raises(unmask.InputError, match=r"but has no 'causal\.safetensors'"):
+        ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():
     """Not the first of the test rows: neighbours are alike."""
     rows = Toy().read_rows(40)
@@ -257,7 +276,7 @@ def test_pairs_that_are_alike_are_one_measurement():
 def test_a_learned_order_reveals_what_is_hidden_in_even_steps(tmp_path):
     """What is given of every text stands in the first list, and takes nothing of its size."""
     sets = seeing._learned(Toy(), ByDistance((0.0,), *np.ones((3, 1, 12)), texts=4), np.arange(2, 12), 5)
-    assert sorted(sum(sets, [])) == list(range(12))
+    assert sorted(place for part in sets for place in part) == list(range(12))
     assert {0, 1} < set(sets[0])
     (rule,) = seeing.learned({"orders": {"5": sets}, "tokens": 10}, equal=True)
     steps = steps_of(rule.schedule, ~Toy().visible(1, rng=np.random.default_rng(0)), np.random.default_rng(0))[0]

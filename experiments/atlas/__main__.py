@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import common
-from experiments.atlas import kinds, networks
+from experiments.atlas import kinds, networks, rules
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
 from experiments.atlas.turns import Turns
 
 PARTS = ("make", "train", "see", "measure", "whole", "write", "table")
-TINY = {"width": 16, "updates": 20, "tokens": 1, "rows": 6, "whole": 8}
+TINY = {"width": 16, "updates": 8, "tokens": 1, "rows": 4, "whole": 4}
+FEW = {"DIVISORS": (32, 8), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}  # every rule, at few settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if getattr(options, name) is None:
                 setattr(options, name, TINY[name])
         whole, options.results = TINY["whole"], folder / "results"
+        for name, few in FEW.items():
+            setattr(rules, name, few)
     kind = kinds.KINDS[options.kind]()
     if options.width is not None:
         kind.width = options.width  # pyright: ignore[reportAttributeAccessIssue]
