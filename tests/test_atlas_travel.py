@@ -1,4 +1,4 @@
-"""What travels to a machine with a GPU, what runs there and comes back, and the section of the page that comes of it."""
+"""What travels to a machine with a GPU, what runs there and comes back, and what the page then says."""
 
 import csv
 import importlib.util
