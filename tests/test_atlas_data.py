@@ -272,6 +272,9 @@ def test_pieces_of_books_give_the_text_back(tmp_path, monkeypatch, rng):
     assert kind.characters_per_token(tmp_path) == sum(map(len, shown)) / data.test.tokens.size
     tokenizer = books.library().Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert tokenizer.decode(data.train.tolist()) == texts["train"]
+    compact = kind.alphabet(tmp_path)["tokenizer"]
+    assert books.library().Tokenizer.from_str(compact).to_str() == tokenizer.to_str()
+    assert "\n" not in compact
     assert tokenizer.get_vocab_size() == 130
 
 
