@@ -138,14 +138,14 @@ def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_pa
     assert not networks.trained(Board(), "causal", data, tmp_path, seconds=9, turns=late, say=said.append).exists()
     assert "its turn did not come" in said.pop()
     for _ in range(40):  # each turn lasts but an update or two
-        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.02, tokens=1, say=said.append).exists():
+        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.02, tokens=100, say=said.append).exists():
             break
         assert "run it again" in said[-1]
     else:
         pytest.fail("it never ends")
     assert sum("ms an update" in line for line in said) == 1
     before = (tmp_path / "causal.safetensors").read_bytes()
-    networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=pytest.fail)
+    networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=100, say=pytest.fail)
     assert (tmp_path / "causal.safetensors").read_bytes() == before
     model = unmask.load(str(tmp_path / "causal.safetensors"))
     assert model.codec.decode([0, 1, 2]) == "abc"
@@ -173,7 +173,7 @@ def test_a_network_that_is_shipped_is_not_trained(tmp_path, monkeypatch):
         shipped = {"both": "own.safetensors"}  # noqa: RUF012
 
     data = Toy().read(_made(tmp_path))
-    path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=1, say=lambda line: None)
+    path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
     loaded = unmask.load(str(path))
     path.unlink()
     monkeypatch.setattr(networks, "load_model", lambda name: loaded if name == "own.safetensors" else pytest.fail(name))
@@ -196,7 +196,7 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     atlas.make(None)
     names = networks.NETWORKS if kind.layout is None else networks.NETWORKS[:3]
     for name in names:
-        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=4, tokens=1, say=lambda line: None)
+        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=4, tokens=100, say=lambda line: None)
     atlas.measure(names)
     atlas.write(("both",))
     atlas.whole(names, most=3)
@@ -238,7 +238,7 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
 
 def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     data = Toy().read(_made(tmp_path / "toy"))
-    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=1, say=lambda line: None)
+    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"

