@@ -215,6 +215,8 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     assert all(0 < float(row["bits"]) < 5 for row in costs)
     assert all(float(row["passes"]) <= float(row["evaluations"]) for row in costs)
     assert {float(row["passes"]) <= 1 for row in costs if row["network"] == "left-to-right"} == {True}
+    for rule in atlas.advised("both"):  # the choice of the library, made on validation rows
+        assert rule.schedule == unmask.advise(atlas.calibrated("both"), steps=int(rule.size)).schedule
     choices = rows_of(tmp_path / "results" / f"atlas-{kind.name}-advised.csv")
     looking = [name for name in names if name in networks.BOTH]
     assert [int(row["budget"]) for row in choices] == budgets(atlas.count) * len(looking)

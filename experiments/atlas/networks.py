@@ -158,7 +158,10 @@ def _forget(folder: Path, network: str) -> None:
     """Remove what was measured of a network that was here before: a kill must not leave it beside a new one."""
     stale = [folder / "seen.json"] if network == "both" else []
     for each in BOTH if network == "both" else (network,):  # orders that are learned from the first serve the second
-        stale += [folder / name.format(each) for name in ("calibration-{}.json", "costs-{}.npz", "texts-{}.npz")]
+        stale += [
+            folder / name.format(each)
+            for name in ("calibration-{}.json", "advised-{}.json", "costs-{}.npz", "texts-{}.npz")
+        ]
     for path in stale:
         path.unlink(missing_ok=True)
 

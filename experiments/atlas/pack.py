@@ -14,7 +14,15 @@ from experiments.atlas.kinds import KINDS
 
 CARRIED = Path("carried") / "atlas"
 DATA = ("*.npy.bz2", "*.xz", "tokenizer.json", "about.json")
-MEASURED = ("*.safetensors", "costs-*.npz", "seen.json", "whole.json", "calibration-*.json", "texts-*.npz")
+MEASURED = (
+    "*.safetensors",
+    "costs-*.npz",
+    "seen.json",
+    "whole.json",
+    "calibration-*.json",
+    "advised-*.json",
+    "texts-*.npz",
+)
 MOST = 33 << 20  # bytes: the working tree is 31 MiB, and 64 may travel
 
 

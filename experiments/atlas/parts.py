@@ -118,6 +118,10 @@ class Atlas:
         path = self.folder / f"calibration-{name}.json"
         return measuring.calibrated(self.kind, model, self.valid, self.listed(), path, self.batch, say)
 
+    def advised(self, name: str) -> list[Rule]:
+        """What `advise` picks for a network."""
+        return measuring.advised(self.calibrated(name), self.count, self.folder / f"advised-{name}.json")
+
     @torch.no_grad()
     def measure(self, names: Sequence[str]) -> None:
         """The cost of every rule on test rows; of a kind that says so, of some on all rows that there are."""
@@ -128,7 +132,7 @@ class Atlas:
     def wanted(self, name: str) -> list[Rule]:
         """The rules that are measured of a network."""
         if name in BOTH:
-            return self.listed() + measuring.advised(self.calibrated(name), self.count)
+            return self.listed() + self.advised(name)
         anchor = measuring.left_to_right(self.count)
         return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
 

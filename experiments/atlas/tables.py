@@ -87,7 +87,7 @@ def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
     for network in atlas.there(BOTH):
         names = [name for name in atlas.costs.names(network) if not name.startswith("advised/")]
         found = {name: cost for name in names if (cost := atlas.costs.get(network, name)) is not None}
-        advice = {rule.size: rule.schedule for rule in measuring.advised(atlas.calibrated(network), atlas.count)}
+        advice = {rule.size: rule.schedule for rule in atlas.advised(network)}
         for steps in budgets(atlas.count):
             picked = atlas.costs.get(network, f"advised/{steps}")
             allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * _TOLERANCE}
