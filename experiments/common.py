@@ -4,6 +4,7 @@ import csv
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from unmask._atomic import replacing
 from unmask.information.curve import Curve
@@ -57,3 +58,16 @@ def markdown(head: list[str], body: list[list[str]]) -> str:
 def narrow(figures: Sequence[Path]) -> list[Path]:
     """Where the versions for phones go, of figures that have panels side by side."""
     return [path.with_stem(f"{path.stem}-tall") for path in figures]
+
+
+def passes(shape: Any, steps: float, *, reads: float) -> float:
+    """Arithmetic in passes: multiplications over those of one pass of a network over the text.
+
+    Arguments:
+        shape: The shape of the network.
+        steps: How often all positions go through its layers.
+        reads: Positions taken through the readers in all, over the length.
+    """
+    readers = shape.readers * shape.width * (2 * shape.width + 3 * shape.reader_hidden)
+    layers = shape.layers * shape.width * (4 * shape.width + 3 * shape.hidden) + 2 * shape.width**2
+    return (steps * layers + reads * readers) / (layers + readers)

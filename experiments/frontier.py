@@ -46,16 +46,8 @@ def whole_comb(steps: int) -> Schedule:
 
 
 def passes_both_ways(steps: float, *, reads: float) -> float:
-    """Passes of the bidirectional built-in model: all positions through its layers at every step.
-
-    Arguments:
-        steps: Evaluations.
-        reads: Positions taken through the readers in all, over the length.
-    """
-    shape = Config(corpus.ALPHABET.vocab, LENGTH)
-    readers = shape.readers * shape.width * (2 * shape.width + 3 * shape.reader_hidden)
-    layers = shape.layers * shape.width * (4 * shape.width + 3 * shape.hidden) + 2 * shape.width**2
-    return (steps * layers + reads * readers) / (layers + readers)
+    """Passes of the bidirectional built-in model: all positions through its layers at every step."""
+    return common.passes(Config(corpus.ALPHABET.vocab, LENGTH), steps, reads=reads)
 
 
 def scored(predictor, schedule: Schedule, texts: torch.Tensor) -> np.ndarray:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import chaintables
+import atlastables
 import common
 import evaluations
 import numpy as np
@@ -380,7 +380,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "inside": inside,
     "apart": apart,
     "caches": caches,
-    **chaintables.TABLES,
+    **atlastables.TABLES,
 }
 
 

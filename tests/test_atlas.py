@@ -1,6 +1,7 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,18 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
-from experiments.atlas import figure, networks  # noqa: E402
+from experiments.atlas import figure, measuring, networks, seeing, ship  # noqa: E402
+from experiments.atlas import rules as rules_module  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
 from experiments.atlas.rules import budgets, comb, rules  # noqa: E402
+from experiments.atlas.tables import tables  # noqa: E402
+from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
+from unmask.calibration import ByDistance, Dependence  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
@@ -28,7 +33,7 @@ CHAIN = Markov.sticky(vocab=3, stay=0.8, length=12)
 class Toy(Kind):
     """Rows of a chain, of which the first two tokens are given."""
 
-    name, title, length, vocab, width = "toy", "a chain", 12, 3, 16
+    name, title, length, vocab, width, judged = "toy", "a chain", 12, 3, 16, ("kept",)
 
     def make(self, folder: Path, shared: Path | None) -> None:
         (folder / "made").touch()
@@ -39,6 +44,11 @@ class Toy(Kind):
         train, valid, test = (CHAIN.sample(count, rng=rng) for count in (2000, 40, 40))
         hidden = ~self.visible(40, rng=rng)
         return Data(train.astype(np.uint8), Rows(valid, hidden), Rows(test, hidden))
+
+    def read_rows(self, count: int) -> Rows:
+        return Rows(
+            CHAIN.sample(count, rng=np.random.default_rng(1)), ~self.visible(count, rng=np.random.default_rng(2))
+        )
 
     def visible(self, count: int, *, rng: np.random.Generator):
         return np.broadcast_to(np.arange(self.length) < 2, (count, self.length))
@@ -56,7 +66,10 @@ class Toy(Kind):
 class Board(Toy):
     """The same as a grid of 3 x 4 cells, of which random ones are given."""
 
-    name, title, layout = "board", "a small board", (3, 4)
+    name, title, layout, judged = "board", "a small board", (3, 4), ("kept",)
+
+    def whole(self, folder: Path) -> Rows:
+        return Rows.blank(self.read_rows(5).tokens)
 
     def visible(self, count: int, *, rng: np.random.Generator):
         return rng.permuted(np.broadcast_to(np.arange(12) < 5, (count, 12)), axis=1)
@@ -118,21 +131,58 @@ def test_every_rule_is_named_once_and_takes_at_most_its_budget(kind):
 
 
 def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(networks, "_TRIED", 8)
+    monkeypatch.setattr(networks, "_TRIED", 6)
+    monkeypatch.setattr(networks, "_WARM", 2)
     data, said = Board().read(_made(tmp_path)), []
-    for _ in range(20):  # a busy machine may need several turns
-        if not networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=said.append).exists():
-            assert "run it again" in said[-1]
+    late = Turns(until=time.time() - 1)
+    assert not networks.trained(Board(), "causal", data, tmp_path, seconds=9, turns=late, say=said.append).exists()
+    assert "its turn did not come" in said.pop()
+    for _ in range(40):  # each turn lasts but an update or two
+        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.02, tokens=100, say=said.append).exists():
+            break
+        assert "run it again" in said[-1]
+    else:
+        pytest.fail("it never ends")
     assert sum("ms an update" in line for line in said) == 1
     before = (tmp_path / "causal.safetensors").read_bytes()
-    networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=1, say=pytest.fail)
+    networks.trained(Board(), "causal", data, tmp_path, seconds=2, tokens=100, say=pytest.fail)
     assert (tmp_path / "causal.safetensors").read_bytes() == before
     model = unmask.load(str(tmp_path / "causal.safetensors"))
     assert model.codec.decode([0, 1, 2]) == "abc"
     assert {type(schedule.order) for schedule in model.schedules} == {order.CombGrid, order.Random}
 
 
+def test_a_process_waits_for_its_turn_and_gives_up_when_time_is_over(tmp_path):
+    alone = Turns(tmp_path / "lock")
+    with alone.turn(after=1) as mine:
+        assert not mine()
+        with alone.turn(after=2) as other:
+            assert not other()  # it may begin without a turn
+        with Turns(tmp_path / "lock", until=time.time() + 0.2).turn(after=1) as other:
+            assert other()  # it stops, as the turn does not come
+            assert other.begun is None
+    with Turns(tmp_path / "lock").turn(after=1, most=0.0) as mine:
+        assert mine()  # the turn was given back, and this one is over at once
+        assert mine.begun is not None
+    with Turns(until=time.time() - 1).turn(after=5) as over:
+        assert over()
+
+
+def test_a_network_that_is_shipped_is_not_trained(tmp_path, monkeypatch):
+    class Shipped(Toy):
+        shipped = {"both": "own.safetensors"}  # noqa: RUF012
+
+    data = Toy().read(_made(tmp_path))
+    path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
+    loaded = unmask.load(str(path))
+    path.unlink()
+    monkeypatch.setattr(networks, "load_model", lambda name: loaded if name == "own.safetensors" else pytest.fail(name))
+    found = networks.trained(Shipped(), "both", data, tmp_path, seconds=9, say=pytest.fail)
+    assert unmask.load(str(found)).fingerprint == loaded.fingerprint
+
+
 def _made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     Board().make(folder, None)
     return folder
 
@@ -140,35 +190,45 @@ def _made(folder: Path) -> Path:
 @pytest.mark.parametrize("kind", [Toy(), Board()])
 def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
-    atlas = Atlas(kind, tmp_path / kind.name, rows=12, batch=12)
+    for name, few in {"DIVISORS": (4, 2), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}.items():
+        monkeypatch.setattr(rules_module, name, few)
+    atlas = Atlas(kind, tmp_path / kind.name, rows=6, batch=12)
     atlas.make(None)
-    for name in networks.NETWORKS:
-        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=8, tokens=1, say=lambda line: None)
-    names = ("both", "causal", "left-to-right")
-    with torch.no_grad():
-        atlas.measure(names)
-        atlas.write(("causal",))
-        atlas.table()
-    before = (atlas.folder / "costs.npz").read_bytes()
-    again = Atlas(kind, atlas.folder, rows=12, batch=12)
-    with torch.no_grad():
-        again.measure(names)
-    assert (atlas.folder / "costs.npz").read_bytes() == before
+    names = networks.NETWORKS if kind.layout is None else networks.NETWORKS[:3]
+    for name in names:
+        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=4, tokens=100, say=lambda line: None)
+    atlas.measure(names)
+    atlas.write(("both",))
+    atlas.whole(names, most=3)
+    tables(atlas, common.RESULTS)
+    kept = {path.name: path.read_bytes() for path in atlas.folder.glob("*.npz")}
+    again = Atlas(kind, atlas.folder, rows=6, batch=12)
+    monkeypatch.setattr(measuring, "replay", lambda *words, **more: pytest.fail("it was measured"))
+    monkeypatch.setattr(measuring, "measure_rules", lambda predictor, rules, texts, kept, **more: kept)
+    again.measure(names)
+    again.write(("both",))
+    assert {path.name: path.read_bytes() for path in atlas.folder.glob("*.npz")} == kept
     costs = rows_of(tmp_path / "results" / f"atlas-{kind.name}.csv")
     assert {row["network"] for row in costs} == set(names)
-    assert {row["order"] for row in costs if row["network"] == "both"} >= {
-        "random",
-        "comb",
-        "margin",
-        "advised",
-        "learned",
-    }
+    listed = {"random", "spread", "halton", "comb", "confidence", "margin", "entropy", "learned", "dilated", "advised"}
+    assert {row["order"] for row in costs if row["network"] == "both"} >= listed
     assert all(0 < float(row["bits"]) < 5 for row in costs)
+    assert all(float(row["passes"]) <= float(row["evaluations"]) for row in costs)
+    assert {float(row["passes"]) <= 1 for row in costs if row["network"] == "left-to-right"} == {True}
+    for rule in atlas.advised("both"):  # the choice of the library, made on validation rows
+        assert rule.schedule == unmask.advise(atlas.calibrated("both"), steps=int(rule.size)).schedule
     choices = rows_of(tmp_path / "results" / f"atlas-{kind.name}-advised.csv")
-    assert len(choices) == len(budgets(atlas.count))
+    looking = [name for name in names if name in networks.BOTH]
+    assert [int(row["budget"]) for row in choices] == budgets(atlas.count) * len(looking)
     scores = rows_of(tmp_path / "results" / f"atlas-{kind.name}-scores.csv")
     assert {row["draw"] for row in scores} == {"temperature 1", "greedy"}
     assert all(0 <= float(row["kept"]) <= 1 for row in scores)
+    usual = [row for row in scores if row["rule"] == f"random/even:{atlas.count}" and row["network"] == "both"]
+    assert {float(row["kept_over"]) for row in usual} == {0.0}
+    if kind.layout:
+        whole = rows_of(tmp_path / "results" / f"atlas-{kind.name}-whole.csv")
+        assert {(row["network"], row["exact"]) for row in whole} >= {("both", "no"), ("left-to-right", "yes")}
+        assert {row["texts"] for row in whole} == {"3"}
 
     monkeypatch.setattr(figure, "KINDS", {kind.name: kind})
     figure.costs([tmp_path / "atlas.svg"], [tmp_path / "atlas-tall.svg"])
@@ -176,6 +236,56 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     drawn = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
     assert kind.title in drawn
     assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))
+
+
+def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
+    data = Toy().read(_made(tmp_path / "toy"))
+    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert unmask.load(folder).codec.decode([2, 0]) == "ca"
+    assert {path.name for path in folder.iterdir()} == {"model.safetensors", "calibration.json"}
+    with pytest.raises(unmask.InputError, match=r"but has no 'causal\.safetensors'"):
+        ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():
+    """Not the first of the test rows: neighbours are alike."""
+    rows = Toy().read_rows(40)
+    some = rows.spread(10)
+    assert np.array_equal(some.tokens, rows.tokens[::4])
+    assert len(rows.spread(100)) == 40
+
+
+@pytest.mark.parametrize("counts", [(3, 5, 4), (4, 4, 4)])
+def test_equalised_texts_have_as_many_to_fill_and_nothing_new_is_hidden(counts):
+    hidden = np.stack([np.arange(9) < count for count in counts])
+    texts = measuring.sequences(Rows(np.zeros((3, 9), dtype=np.int64), hidden), 3, "cpu")
+    found = seeing.equalised(texts)
+    assert found.counts.tolist() == [min(counts)] * 3
+    assert not (found.masked & ~texts.masked).any()
+
+
+def test_pairs_that_are_alike_are_one_measurement():
+    values = np.arange(16.0).reshape(1, 4, 4)
+    counts = np.ones((1, 4, 4)) - np.eye(4)
+    alike = np.array([[(i + j) % 2 for j in range(4)] for i in range(4)])
+    found = seeing.pooled(Dependence((0.0,), values * counts, counts, counts, texts=2), alike)
+    odd = [values[0, i, j] for i in range(4) for j in range(4) if alike[i, j] and i != j]
+    assert found.values[0, 0, 1] == pytest.approx(np.mean(odd))
+    assert found.counts[0, 0, 1] == len(odd)
+    assert found.errors[0, 0, 1] == pytest.approx(len(odd) ** -0.5)
+    assert found.values[0, 2, 2] == 0
+
+
+def test_a_learned_order_reveals_what_is_hidden_in_even_steps(tmp_path):
+    """What is given of every text stands in the first list, and takes nothing of its size."""
+    sets = seeing._learned(Toy(), ByDistance((0.0,), *np.ones((3, 1, 12)), texts=4), np.arange(2, 12), 5)
+    assert sorted(place for part in sets for place in part) == list(range(12))
+    assert {0, 1} < set(sets[0])
+    (rule,) = seeing.learned({"orders": {"5": sets}, "tokens": 10}, equal=True)
+    steps = steps_of(rule.schedule, ~Toy().visible(1, rng=np.random.default_rng(0)), np.random.default_rng(0))[0]
+    assert np.bincount(steps[2:]).tolist() == [2] * 5
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

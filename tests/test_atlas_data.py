@@ -131,6 +131,9 @@ def test_sudoku_from_making_to_scores(tmp_path, monkeypatch, rng):
     scores = kind.scores(tokens, data.test)
     assert scores["solved"].tolist() == [0, 1, 1, 1]
     assert scores["cells"].tolist() == [1 - 1 / data.test.hidden[0].sum(), 1, 1, 1]
+    alike = kind.alike()
+    related = [np.flatnonzero(alike[40] == number).size for number in np.unique(alike[40])]
+    assert sorted(related) == [1, 2, 2, 4, 6, 6, 60]  # itself; row, column and rest of its box; row, column; others
     visible = kind.visible(4000, rng=rng)
     counts = visible.sum(axis=1)
     assert (counts.min(), counts.max()) == (17, 60)
@@ -269,6 +272,9 @@ def test_pieces_of_books_give_the_text_back(tmp_path, monkeypatch, rng):
     assert kind.characters_per_token(tmp_path) == sum(map(len, shown)) / data.test.tokens.size
     tokenizer = books.library().Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     assert tokenizer.decode(data.train.tolist()) == texts["train"]
+    compact = kind.alphabet(tmp_path)["tokenizer"]
+    assert books.library().Tokenizer.from_str(compact).to_str() == tokenizer.to_str()
+    assert "\n" not in compact
     assert tokenizer.get_vocab_size() == 130
 
 
@@ -304,10 +310,11 @@ def test_molecules_from_a_package_to_scores(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="but one has 'X'"):
         row("CX")
     pytest.importorskip("rdkit")
-    written = np.stack([row(text) for text in ("OCC", "C1CC", "CCN", "")])
+    written = np.stack([row(text) for text in ("OCC", "C1CC", "CCN", "", "NCC", "CCO")])
     scores = kind.scores(written, molecules.Rows.blank(written))
-    assert scores["valid"].tolist() == [1, 0, 1, 0]
-    assert scores["new"].tolist() == [0, 0, 1, 0]
+    assert scores["valid"].tolist() == [1, 0, 1, 0, 1, 1]
+    assert scores["unique"].tolist() == [1, 0, 1, 0, 0, 0]
+    assert scores["new"].tolist() == [0, 0, 1, 0, 0, 0]
     assert kind.canonical(row("OCC")) == "CCO"
 
 
@@ -352,7 +359,7 @@ def test_digits_from_a_package(tmp_path, monkeypatch):
     assert data.train.shape == (20, 784)
     assert data.train[:, 0].tolist() == [int(number % 3 == 0) for number in range(20)]
     assert data.test.tokens[:, 783].tolist() == [1, 0, 0, 1]  # images 0, 2, 4, 6
-    assert len(kind.whole(tmp_path, "test")) == 8
+    assert len(kind.whole(tmp_path)) == 8
     assert kind.text(data.test.tokens[0]).splitlines() == ["#" * 28] * 28
 
 

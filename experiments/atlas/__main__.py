@@ -1,19 +1,26 @@
 """The atlas: what schedules cost on one kind of data.
 
-    python -m experiments.atlas KIND [--folder runs/atlas/KIND] [--shared ../shared] [--seconds 900]
+    python -m experiments.atlas KIND [--folder runs/atlas/KIND] [--shared ../shared] [--seconds 100]
 
-Makes the data, trains the networks, calibrates one that looks both ways, measures every rule on rows that nobody chose
+Makes the data, trains the networks, calibrates those that look both ways, measures every rule on rows that nobody chose
 on, writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where
 its files are there, so that a run can be stopped at any time, and a part be done on a machine with a GPU.
+With --tiny, everything runs in minutes on a CPU and means nothing.
 """
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.atlas import kinds, parts
+from experiments import common
+from experiments.atlas import kinds, networks, rules
+from experiments.atlas.parts import Atlas, Training
+from experiments.atlas.tables import tables
+from experiments.atlas.turns import Turns
 
-PARTS = ("make", "train", "see", "measure", "write", "table")
+PARTS = ("make", "train", "see", "measure", "whole", "write", "table")
+TINY = {"width": 16, "updates": 8, "tokens": 2048, "rows": 4, "whole": 4}
+FEW = {"DIVISORS": (32, 8), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}  # every rule, at few settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,21 +30,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--folder", type=Path, help="where data, networks and costs are kept; runs/atlas/KIND by default"
     )
     parser.add_argument("--shared", type=Path, help="where the texts lie that no package has")
+    parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the tables go")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to do; all of it by default")
-    parser.add_argument("--networks", nargs="+", choices=parts.NETWORKS, default=parts.NETWORKS[:3])
-    parser.add_argument("--seconds", type=float, default=900, help="to train one network")
+    parser.add_argument("--networks", nargs="+", choices=networks.NETWORKS, help="all of the kind by default")
+    parser.add_argument("--seconds", type=float, help="to train one network; the kind says how many by default")
+    parser.add_argument("--updates", type=int, help="to train one network, in place of --seconds")
+    parser.add_argument("--tokens", type=int, help="of an update; as many as fit a GPU by default")
+    parser.add_argument("--width", type=int, help="of the networks; the kind says which by default")
     parser.add_argument("--rows", type=int, help="test rows; half as many for validation")
     parser.add_argument("--batch", type=int, default=512, help="texts at once, where costs are measured")
+    parser.add_argument("--turn", type=Path, help="a file that is locked by the process that may use the GPU")
+    parser.add_argument("--until", type=float, help="when training must stop, in seconds since 1970")
+    parser.add_argument("--tiny", action="store_true", help="try everything; the tables go into the folder")
     options = parser.parse_args(arguments)
     folder = options.folder or Path("runs") / "atlas" / options.kind
-    atlas = parts.Atlas(kinds.KINDS[options.kind](), folder, options.rows, options.batch)
+    whole = None
+    if options.tiny:
+        for name in ("width", "updates", "tokens", "rows"):
+            if getattr(options, name) is None:
+                setattr(options, name, TINY[name])
+        whole, options.results = TINY["whole"], folder / "results"
+        for name, few in FEW.items():
+            setattr(rules, name, few)
+    kind = kinds.KINDS[options.kind]()
+    if options.width is not None:
+        kind.width = options.width  # pyright: ignore[reportAttributeAccessIssue]
+    atlas = Atlas(kind, folder, options.rows, options.batch)
+    names = options.networks or kind.networks
+    turns = Turns(options.turn, options.until)
+    how = Training(options.seconds or kind.seconds, options.updates, options.tokens, turns)
     work = {
         "make": lambda: atlas.make(options.shared),
-        "train": lambda: atlas.train(options.networks, options.seconds),
+        "train": lambda: atlas.train(names, how),
         "see": atlas.see,
-        "measure": lambda: atlas.measure(options.networks),
-        "write": lambda: atlas.write(options.networks),
-        "table": atlas.table,
+        "measure": lambda: atlas.measure(names),
+        "whole": lambda: atlas.whole(names, whole),
+        "write": lambda: atlas.write(names),
+        "table": lambda: tables(atlas, options.results),
     }
     for part in options.parts:
         work[part]()

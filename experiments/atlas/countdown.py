@@ -208,6 +208,9 @@ class Countdown(Kind):
     title = "Countdown arithmetic"
     length = PROMPT + ANSWER
     vocab = len(LETTERS)
+    tested = 1024
+    judged = ("right",)
+    seconds = 60
     answers = 500_000  # training texts
 
     def make(self, folder: Path, shared: Path | None) -> None:

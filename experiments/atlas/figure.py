@@ -2,8 +2,8 @@
 
     python -m experiments.atlas.figure
 
-Draws `atlas.svg`, what rules cost on each kind, and `atlas-dependence.svg`, what the data are like. The tables go into
-docs/atlas.md by `experiments/tables.py`.
+Draws `atlas.svg`, what rules cost on each kind, and `atlas-dependence.svg`, what the data are like. Words and tables go
+into docs/atlas.md by `experiments/tables.py`.
 """
 
 import json
@@ -91,19 +91,21 @@ def dependence(folder: Path, paths: Sequence[Path]) -> None:
             loss = np.array(found["loss"])
             above.plot(np.linspace(0, 1, loss.size, endpoint=False), loss, color="#0072B2")
             above.set_title(f"{KINDS[name].title}\nTC {found['tc']:.2f}, DTC {found['dtc']:.2f} bits per token")
-            above.set_xlabel("share of tokens visible")
+            above.set_xlabel("share of the tokens to fill that is visible")
             above.set_ylabel("bits of a masked token")
             if "distance" in found:
                 told = np.array(found["distance"])
                 below.plot(np.arange(1, told.size), np.maximum(told[1:], 1e-5), color="#AA3377")
                 below.set(xscale="log", yscale="log", xlabel="distance", ylabel="nats told")
             else:
-                below.imshow(np.array(found["displacement"]), cmap="viridis")
+                below.imshow(np.array(found["map"]), cmap="viridis")
                 below.set(xticks=[], yticks=[], xlabel="nats told of the cell in the middle")
                 below.grid(False)
 
 
 def main() -> None:
+    if not measured():
+        raise SystemExit("Error: no kind has been measured. Run: python -m experiments.atlas KIND")
     figures, _ = common.places("atlas")
     costs(figures, common.narrow(figures))
     pictures, _ = common.places("atlas-dependence")

@@ -35,6 +35,16 @@ class Rows:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def spread(self, count: int) -> "Rows":
+        """So many of them, spread evenly: neighbours are alike, such as windows of one book, so the first will not do.
+
+        Example:
+            >>> Rows.blank(np.arange(6).reshape(6, 1)).spread(3).tokens.ravel().tolist()
+            [0, 2, 4]
+        """
+        chosen = np.arange(min(count, len(self))) * len(self) // min(count, len(self))
+        return Rows(self.tokens[chosen], self.hidden[chosen])
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -61,8 +71,13 @@ class Kind(ABC):
         length: Tokens of a text.
         vocab: Number of tokens.
         layout: Height and width, where texts are grids row by row; None elsewhere.
-        rows: Texts to measure on, of each of the two splits.
+        rows: Texts that are made for each of the two splits that are measured.
+        tested: Texts of the test split that are measured unless somebody says otherwise; half as many for validation.
+        judged: The scores that tell whether a text is right, the most telling one first; none for most kinds.
         width: Width of its networks.
+        seconds: How long each of its networks learns, on an H200: as long as each other, so that they compare.
+        networks: Those that are trained or shipped.
+        shipped: Networks that need no training, as the library has them: name of a network -> name of a model.
     """
 
     name: ClassVar[str]
@@ -71,7 +86,12 @@ class Kind(ABC):
     vocab: ClassVar[int]
     layout: ClassVar[tuple[int, int] | None] = None
     rows: ClassVar[int] = 1024
+    tested: ClassVar[int] = 512
+    judged: ClassVar[tuple[str, ...]] = ()
     width: ClassVar[int] = 256
+    seconds: ClassVar[float] = 100
+    networks: ClassVar[tuple[str, ...]] = ("both", "causal", "left-to-right", "both-comb")
+    shipped: ClassVar[Mapping[str, str]] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # a run of training knows its lessons by it
@@ -99,6 +119,10 @@ class Kind(ABC):
             InputError: if the folder does not hold all of it.
         """
 
+    def whole(self, folder: Path) -> Rows | None:
+        """All rows of the test split, where published likelihoods are of all; None by default."""
+        return None
+
     def visible(self, count: int, *, rng: np.random.Generator) -> NDArray[np.bool_]:
         """What is given of so many texts of training, shape `(count, length)`; nothing by default."""
         return np.zeros((count, self.length), dtype=np.bool_)
@@ -106,6 +130,16 @@ class Kind(ABC):
     def alphabet(self, folder: Path) -> dict[str, str]:
         """What a file of weights must know so that `unmask.load` can use it; nothing where it cannot."""
         return {}
+
+    def alike(self) -> NDArray[np.int64]:
+        """Which pairs of cells of a grid are measured as one: the same number where they are, shape `(cells, cells)`.
+
+        Those that are as far apart, in rows and in columns, by default.
+        """
+        assert self.layout is not None
+        height, width = self.layout
+        row, column = np.divmod(np.arange(height * width), width)
+        return (row[:, None] - row + height) * (2 * width) + (column[:, None] - column + width)
 
     @abstractmethod
     def text(self, tokens: NDArray[np.int64]) -> str:

@@ -68,6 +68,9 @@ class Molecules(Kind):
     title = "Molecules (SMILES)"
     length = 48
     vocab = len(PIECES) + 1
+    tested = 1024
+    judged = ("valid", "unique", "new")
+    seconds = 60
 
     def __init__(self) -> None:
         self._known: NDArray[np.bytes_] = np.zeros(0, dtype="S1")  # training molecules, sorted
@@ -109,10 +112,18 @@ class Molecules(Kind):
         return None if molecule is None else chemistry.MolToSmiles(molecule)
 
     def scores(self, tokens: NDArray[np.int64], rows: Rows) -> Mapping[str, NDArray[np.float64]]:
-        """Whether the text is a molecule ("valid"), and whether it is one that training did not have ("new")."""
+        """Whether the text is a molecule ("valid"), none that an earlier text is ("unique"), nor training had ("new").
+
+        Each asks for the one before, so that their means are shares of all texts.
+        """
         found = [self.canonical(each) for each in tokens]
-        valid = np.array([each is not None for each in found])
-        return {"valid": valid.astype(np.float64), "new": (valid & ~self.known(found)).astype(np.float64)}
+        valid = np.array([each is not None for each in found], dtype=np.bool_)
+        unique = np.zeros_like(valid)
+        unique[list({text: place for place, text in reversed(list(enumerate(found))) if text is not None}.values())] = (
+            True
+        )
+        new = unique & ~self.known(found)
+        return {name: each.astype(np.float64) for name, each in zip(self.judged, (valid, unique, new), strict=True)}
 
     def known(self, texts: Iterable[str | None]) -> NDArray[np.bool_]:
         """Whether each of these canonical SMILES is a training molecule, which MOSES keeps in that form."""

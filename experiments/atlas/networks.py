@@ -5,8 +5,9 @@
     causal           causal in the schedule: combs, and a share of random order
     left-to-right    causal in left-to-right order, one token at a time: the ordinary language model
 
-All have about 6 million parameters and are trained for as long as each other. A run is cut to the time it is given:
-its first updates tell how many there will be.
+All have about 6 million parameters, those of word pieces 8 million. A run is cut to the time it is given: its first
+updates tell how many there will be. Several runs share a GPU by turns (`experiments.atlas.turns`): each compiles while
+another learns, so that nobody waits for a compiler, and the time of an update is that of a GPU of its own.
 """
 
 import math
@@ -21,8 +22,11 @@ import torch
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
 from experiments.atlas.rules import budgets, comb
+from experiments.atlas.turns import ALONE, Turns
 
+from unmask import load as load_model
 from unmask import order, size
+from unmask._atomic import replacing
 from unmask.models.causal import CausalConfig
 from unmask.models.shape import Network, Shape
 from unmask.models.text import Store
@@ -32,9 +36,12 @@ from unmask.schedule import Schedule
 from unmask.train import Lessons, Progress, Recipe, train
 
 NETWORKS = ("both", "causal", "left-to-right", "both-comb")
+BOTH = ("both", "both-comb")  # those that look both ways
 _TOKENS = 131_072  # of a batch
-_TRIED = 200  # updates to find out how long one takes
-_SPARE = 0.92  # of the time: the first updates may be faster than the rest
+_WARM = 20  # updates in which everything is compiled and recorded
+_TRIED = 80  # updates to find out how long one takes, those included
+_SPARE = 0.95  # of the time: the first updates may be faster than the rest
+_PATIENCE = 1.15  # a run that is slower than it was tried stops after so much of its time, to be resumed
 
 
 def shape_of(kind: Kind, network: str) -> Shape:
@@ -62,7 +69,8 @@ def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
 
 def recipe_of(kind: Kind, updates: int, tokens: int = _TOKENS) -> Recipe:
     """How to train, in so many updates of about so many tokens."""
-    batch = max(64, tokens // kind.length // 64 * 64)
+    batch = tokens // kind.length
+    batch = batch // 64 * 64 if batch >= 64 else max(2, batch)  # multiples of 64 for a GPU; few to try things
     warmup = min(300, max(1, updates // 10))
     return Recipe(steps=updates, batch=batch, rate=3e-3, muon=5e-3, warmup=warmup, average=0.998)
 
@@ -77,7 +85,7 @@ def store_of(data: Data) -> Store:
 
 def trained(
     kind: Kind, network: str, data: Data, folder: Path, *, seconds: float, updates: int | None = None,
-    tokens: int = _TOKENS, say: Callable[[str], object] = print,
+    tokens: int = _TOKENS, turns: Turns = ALONE, say: Callable[[str], object] = print,
 ) -> Path:  # fmt: skip
     """Train a network, unless its file is there; the file, which is missing if the time was over before the end.
 
@@ -86,13 +94,18 @@ def trained(
         network: One of `NETWORKS`.
         data: Its data.
         folder: Where the run and its result are kept.
-        seconds: How long it may take.
+        seconds: How long it may learn; compiling takes a minute more.
         updates: How many updates; as many as the time allows by default.
         tokens: Tokens of an update.
+        turns: When it may use the GPU.
         say: Takes a line now and then.
     """
     result = folder / f"{network}.safetensors"
     if result.exists():
+        return result
+    if network in kind.shipped and updates is None:
+        model = load_model(kind.shipped[network])
+        save(model.module, result, about={**model.about, "kind": kind.name})  # pyright: ignore[reportArgumentType]
         return result
     begin = time.monotonic()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -107,19 +120,22 @@ def trained(
     if updates is None and kept.exists():
         updates = int(kept.read_text())
     if updates is None:
-        each = _seconds_of_an_update(learn, recipe_of(kind, _TRIED, tokens))
-        spent = time.monotonic() - begin
-        updates = max(_TRIED, int(_SPARE * (seconds - 1.5 * spent) / each))
-        say(f"{kind.name} {network}: {1e3 * each:.1f} ms an update, {spent:.0f} s so far, {updates} updates")
-    kept.write_text(str(updates))
+        each = _seconds_of_an_update(learn, recipe_of(kind, _TRIED, tokens), turns)
+        if each is None:
+            say(f"{kind.name} {network}: its turn did not come; run it again.")
+            return result
+        updates = max(_TRIED, int(_SPARE * seconds / each))
+        say(f"{kind.name} {network}: {1e3 * each:.1f} ms an update, {updates} updates")
+    with replacing(kept) as temporary:
+        temporary.write_text(str(updates))
 
     def watched(progress: Progress) -> None:
         bits = progress.loss / math.log(2)
         say(f"{kind.name} {network} {progress.step:>6} of {updates}  {bits:.4f} bits  {progress.seconds:.0f} s")
 
-    left = max(1.0, 1.1 * seconds - (time.monotonic() - begin))
     recipe = recipe_of(kind, updates, tokens)
-    model, progress = learn(recipe, folder=home, minutes=left / 60, every=max(1, updates // 20), watch=watched)
+    with turns.turn(after=min(_WARM, updates), most=_PATIENCE * seconds) as over:
+        model, progress = learn(recipe, folder=home, stop=over, every=max(1, updates // 20), watch=watched)
     if progress.step < updates:
         say(f"{kind.name} {network}: the time was over after {progress.step} of {updates} updates; run it again.")
         return result
@@ -133,17 +149,38 @@ def trained(
         "seconds": round(time.monotonic() - begin),
         "device": torch.cuda.get_device_name() if device == "cuda" else "CPU",
     }
+    _forget(folder, network)
     save(model, result, about=about)
-    for stale in ("costs.npz", "seen.json", f"calibration-{network}.json", f"texts-{network}.npz"):
-        (folder / stale).unlink(missing_ok=True)  # of a network that was here before
     return result
 
 
-def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe) -> float:
-    """How long an update takes once everything is compiled and recorded."""
-    seen: dict[int, float] = {}
-    learn(recipe, every=_TRIED // 4, watch=lambda progress: seen.update({progress.step: progress.seconds}))
-    return (seen[_TRIED] - seen[_TRIED // 2]) / (_TRIED // 2)
+def _forget(folder: Path, network: str) -> None:
+    """Remove what was measured of a network that was here before: a kill must not leave it beside a new one."""
+    stale = [folder / "seen.json"] if network == "both" else []
+    for each in BOTH if network == "both" else (network,):  # orders that are learned from the first serve the second
+        stale += [
+            folder / name.format(each)
+            for name in ("calibration-{}.json", "advised-{}.json", "costs-{}.npz", "texts-{}.npz")
+        ]
+    for path in stale:
+        path.unlink(missing_ok=True)
+
+
+def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe, turns: Turns) -> float | None:
+    """How long an update takes once everything is compiled and recorded; None if the turn did not come."""
+    marks: list[float] = []
+    with turns.turn(after=_WARM) as over:
+
+        def stop() -> bool:
+            ended = over()
+            if over.begun is not None:
+                if torch.cuda.is_available():
+                    torch.cuda.synchronize()
+                marks.append(time.monotonic())
+            return ended
+
+        learn(recipe, stop=stop, every=_TRIED)
+    return (marks[-1] - marks[0]) / (len(marks) - 1) if len(marks) > 1 else None
 
 
 def loaded(path: Path, device: str) -> Network:

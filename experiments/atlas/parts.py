@@ -1,32 +1,43 @@
-"""The parts of the atlas of one kind, from its data to its tables; each begins where it was left."""
+"""The parts of the atlas of one kind, from its data to its files of costs and texts; each begins where it was left."""
 
-import json
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, final
 
-import numpy as np
 import torch
-from experiments import common
 from experiments.atlas import measuring, networks, seeing, writing
 from experiments.atlas.kind import Data, Kind
-from experiments.atlas.measuring import Cost, Costs
+from experiments.atlas.measuring import Costs
+from experiments.atlas.networks import BOTH
 from experiments.atlas.rules import Rule, budgets
+from experiments.atlas.turns import ALONE, Turns
 
 from unmask.calibration import Calibration
 from unmask.sequences import Sequences
 
-NETWORKS = networks.NETWORKS
-BOTH = ("both", "both-comb")  # those that look both ways
-_ROWS = 512
-_TOLERANCE = 1.01  # of a budget, as `advise` has it
-COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
-CHOICES = ("evaluations", "schedule", "bits", "best", "best_bits", "over", "over_error", "within")
-
 
 def say(line: str) -> None:
     print(line, flush=True)
+
+
+@final
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained.
+
+    Attributes:
+        seconds: For each.
+        updates: As many as the seconds allow by default.
+        tokens: Tokens of an update; as many as fit a GPU by default.
+        turns: When the GPU may be used.
+    """
+
+    seconds: float = 100
+    updates: int | None = None
+    tokens: int | None = None
+    turns: Turns = ALONE
 
 
 class Atlas:
@@ -35,12 +46,12 @@ class Atlas:
     Arguments:
         kind: The kind.
         folder: Where everything is kept.
-        rows: Test rows; half as many for validation.
+        rows: Test rows; half as many for validation. The kind says how many by default.
         batch: Texts at once.
     """
 
     def __init__(self, kind: Kind, folder: Path, rows: int | None = None, batch: int = 512):
-        self.kind, self.folder, self.rows, self.batch = kind, folder, rows or _ROWS, batch
+        self.kind, self.folder, self.rows, self.batch = kind, folder, rows or kind.tested, batch
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -50,7 +61,7 @@ class Atlas:
 
     @cached_property
     def costs(self) -> Costs:
-        return Costs(self.folder / "costs.npz", len(self.test))
+        return Costs(self.folder, len(self.test))
 
     @cached_property
     def test(self) -> Sequences:
@@ -72,132 +83,90 @@ class Atlas:
     def file(self, network: str) -> Path:
         return self.folder / f"{network}.safetensors"
 
+    def there(self, names: Sequence[str]) -> list[str]:
+        """Those of these networks that are trained."""
+        return [name for name in names if self.file(name).exists()]
+
     def make(self, shared: Path | None) -> None:
         """The data."""
         self.kind.make(self.folder, shared)
 
-    def train(self, names: Sequence[str], seconds: float) -> None:
+    def train(self, names: Sequence[str], how: Training) -> None:
         """The networks, one after the other."""
+        tokens = {} if how.tokens is None else {"tokens": how.tokens}
         for name in names:
-            networks.trained(self.kind, name, self.data, self.folder, seconds=seconds, say=say)
+            networks.trained(
+                self.kind, name, self.data, self.folder,
+                seconds=how.seconds, updates=how.updates, turns=how.turns, say=say, **tokens,
+            )  # fmt: skip
 
     @torch.no_grad()
-    def see(self) -> dict[str, object]:
+    def see(self) -> dict[str, Any]:
         """Curves and dependence of the network that looks both ways."""
+        path = self.folder / "seen.json"
         predictor = networks.loaded(self.file("both"), self.device).predictor()
-        return seeing.seen(self.kind, predictor, self.valid, self.folder / "seen.json", self.batch)
+        return seeing.seen(self.kind, predictor, self.valid, path, self.batch)
 
     def listed(self) -> list[Rule]:
         """All rules of the networks that look both ways."""
-        return measuring.listed(self.kind, self.test) + seeing.learned(self.see(), self.count, equal=self.equal)
+        return measuring.listed(self.kind, self.test) + seeing.learned(self.see(), equal=self.equal)
 
+    @torch.no_grad()
     def calibrated(self, name: str) -> Calibration:
         """The calibration of a network, made on validation rows."""
         model = networks.loaded(self.file(name), self.device)
         path = self.folder / f"calibration-{name}.json"
         return measuring.calibrated(self.kind, model, self.valid, self.listed(), path, self.batch, say)
 
+    def advised(self, name: str) -> list[Rule]:
+        """What `advise` picks for a network."""
+        return measuring.advised(self.calibrated(name), self.count, self.folder / f"advised-{name}.json")
+
     @torch.no_grad()
     def measure(self, names: Sequence[str]) -> None:
-        """The cost of every rule on test rows."""
-        for name in names:
-            if not self.file(name).exists():
-                continue
+        """The cost of every rule on test rows; of a kind that says so, of some on all rows that there are."""
+        for name in self.there(names):
             predictor = networks.loaded(self.file(name), self.device).predictor()
-            wanted = self._wanted(name)
-            measuring.measured(predictor, name, wanted, self.test, self.costs, self.batch, say)
+            measuring.measured(predictor, name, self.wanted(name), self.test, self.costs, self.batch, say)
 
-    def _wanted(self, name: str) -> list[Rule]:
+    def wanted(self, name: str) -> list[Rule]:
+        """The rules that are measured of a network."""
         if name in BOTH:
-            return self.listed() + measuring.advised(self.calibrated(name), self.count)
+            return self.listed() + self.advised(name)
         anchor = measuring.left_to_right(self.count)
-        return [anchor] if name == "left-to-right" else [*measuring.planned_rules(self.kind, self.count), anchor]
+        return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
+
+    def _told(self, name: str) -> list[Rule]:
+        """The rules whose texts are kept: all where texts are judged, and elsewhere one number of evaluations."""
+        every = self.wanted(name)
+        if self.kind.judged:
+            return every
+        few = budgets(self.count)[1]
+        chosen = [rule for rule in every if rule.size in (f"even:{few}", str(few), "rounds", "threshold:0.9")]
+        return chosen or every
 
     @torch.no_grad()
     def write(self, names: Sequence[str]) -> None:
         """Texts of the rules that are compared by what they write."""
-        for name in names:
-            if not self.file(name).exists():
-                continue
+        for name in self.there(names):
             predictor = networks.loaded(self.file(name), self.device).predictor()
             path = self.folder / f"texts-{name}.npz"
-            writing.written(
-                predictor, self._wanted(name), self.data.test, self.rows, path, self.device, self.batch, say
-            )
+            writing.written(predictor, self._told(name), self.data.test, self.rows, path, self.device, self.batch, say)
 
     @torch.no_grad()
-    def table(self) -> None:
-        """The CSV files."""
-        name = self.kind.name
-        common.write(common.RESULTS / f"atlas-{name}.csv", COSTS, self._rows())
-        common.write(common.RESULTS / f"atlas-{name}-advised.csv", CHOICES, self._choices())
-        kept = {key: value for key, value in self.see().items() if key != "orders"}  # each order is a long list
-        (common.RESULTS / f"atlas-{name}-seen.json").write_text(json.dumps(kept) + "\n", encoding="utf-8")
-        scores = [
-            {"network": network, **row}
-            for network in NETWORKS
-            if (path := self.folder / f"texts-{network}.npz").exists()
-            for row in writing.scored(self.kind, self.data.test, path)
-        ]
-        if scores:
-            columns = list(dict.fromkeys(key for row in scores for key in row))
-            common.write(common.RESULTS / f"atlas-{name}-scores.csv", columns, scores)
+    def whole(self, names: Sequence[str], most: int | None = None) -> None:
+        """Likelihoods of all test rows, where published numbers are of all; nothing for other kinds.
 
-    def _rows(self):
-        """Every cost, and by how much it is over the anchor: left to right, or one by one in random order."""
-        one = f"even:{self.count}"
-        anchor = self.costs.get("left-to-right", f"left-to-right/{one}") or self.costs.get("both", f"random/{one}")
-        for network in NETWORKS:
-            for rule in self.costs.names(network):
-                cost = self.costs.get(network, rule)
-                assert cost is not None
-                which, _, how_many = rule.rpartition("/")
-                over, over_error = (math.nan, math.nan) if anchor is None else _paired(cost, anchor)
-                yield {
-                    "network": network,
-                    "order": which,
-                    "size": how_many,
-                    "evaluations": float(cost.evaluations.mean()),
-                    "passes": float(cost.evaluations.mean()) if network in BOTH else 1.0,
-                    "bits": float(cost.bits.mean()),
-                    "error": _error(cost.bits),
-                    "over": over,
-                    "over_error": over_error,
-                }
-
-    def _choices(self):
-        """At every budget, what `advise` picked against the best of all rules on the test rows."""
-        names = [name for name in self.costs.names("both") if not name.startswith("advised/")]
-        found = {name: cost for name in names if (cost := self.costs.get("both", name)) is not None}
-        advice = {rule.size: rule.schedule for rule in measuring.advised(self.calibrated("both"), self.count)}
-        for steps in budgets(self.count):
-            picked = self.costs.get("both", f"advised/{steps}")
-            allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * _TOLERANCE}
-            if picked is None or not allowed:
-                continue
-            best = min(allowed, key=lambda name: float(allowed[name].bits.mean()))
-            over, error = _paired(picked, allowed[best])
-            yield {
-                "evaluations": float(picked.evaluations.mean()),
-                "schedule": _described(advice[str(steps)]),
-                "bits": float(picked.bits.mean()),
-                "best": best,
-                "best_bits": float(allowed[best].bits.mean()),
-                "over": over,
-                "over_error": error,
-                "within": "yes" if over <= 2 * error else "no",
-            }
-
-
-def _paired(cost: Cost, other: Cost) -> tuple[float, float]:
-    difference = cost.bits - other.bits
-    return float(difference.mean()), _error(difference)
-
-
-def _error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def _described(schedule) -> str:
-    saved = schedule.to_json()
-    return f"{saved['order']['name']}, {saved['size']['name']}"
+        Arguments:
+            names: Networks.
+            most: Rows at most.
+        """
+        rows = self.kind.whole(self.folder)
+        if rows is None:
+            return
+        texts = measuring.sequences(rows, len(rows) if most is None else most, self.device)
+        path = self.folder / "whole.json"
+        for name in self.there(names):
+            predictor = networks.loaded(self.file(name), self.device).predictor()
+            wanted = [] if name in BOTH else [rule for rule in self.wanted(name) if rule.order != "margin"]
+            measuring.whole(predictor, name, wanted, texts, path, self.batch, say)

@@ -73,8 +73,12 @@ def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
         yield Rule("confidence", f"threshold:{threshold:g}", Schedule(sizes, RANKED["confidence"]))
     for bound in BOUNDS:
         yield Rule("entropy", f"entropy-bound:{bound:g}", Schedule(size.EntropyBound(bound), RANKED["entropy"]))
-    if equal:  # its sizes are made for one number of tokens
+    # The published rounds are for one number of tokens; where texts differ, the order is cut evenly.
+    if equal:
         yield Rule("dilated", "rounds", Schedule(size.Explicit(order.Dilated.rounds(count)), order.Dilated()))
+    else:
+        for steps in budgets(count):
+            yield Rule("dilated", f"even:{steps}", Schedule(size.Even(steps), order.Dilated()))
     yield from one_by_one(count)
 
 
@@ -101,8 +105,9 @@ def _planned(kind: Kind, count: int, steps: int) -> Iterator[Rule]:
         except InputError:  # some sizes need several steps
             continue
     orders: dict[str, order.BlindOrder | order.ReactiveOrder] = {"spread": spread(kind), "comb": comb(kind), **RANKED}
+    orders["halton"] = order.Halton(*(kind.layout or ()))
     if kind.layout is not None:
-        orders |= {"halton": order.Halton(*kind.layout), "comb by rows": order.Comb()}
+        orders["comb by rows"] = order.Comb()
     for name, which in orders.items():
         yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
     blocks = -(-count // BLOCK)

@@ -1,15 +1,20 @@
 """Why an order wins on a kind: its loss curve, its total correlations, and how much positions tell of each other.
 
-The curve and both total correlations are those of a network that looks both ways, on whole texts with nothing given.
-Dependence is pooled by what is common to many pairs: by distance in a text, by how far apart in rows and columns on a
-grid. From it comes the order that is learned.
+All are those of a network that looks both ways, on validation rows, with what a row has given: a network that learned
+to fill boards from clues says nothing sensible about a board without any. Where rows differ in how many tokens they
+have to fill, the curve needs one number, and random ones of the others are given too.
+
+Dependence is pooled over pairs that are alike: as far apart in a text; on a grid by what the kind says (`Kind.alike`).
+From it comes the order that is learned, so that this too is chosen on validation rows.
 """
 
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 from experiments.atlas.kind import Kind
 from experiments.atlas.rules import Rule, budgets
 from numpy.typing import NDArray
@@ -21,63 +26,80 @@ from unmask.predict import MaskPredictor
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
 
+_SHOWN = 65  # distances that are kept
 
-def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, batch: int) -> dict[str, object]:
-    """The curve, TC and DTC in bits per token, and dependence by distance or displacement; kept as JSON."""
+
+def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, batch: int) -> dict[str, Any]:
+    """The curve, TC and DTC in bits per token to fill, and dependence by distance or on a grid; kept as JSON."""
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
-    whole = texts.tokens
-    losses = measure(predictor, order.Random(), whole, rng=0, points=33, batch=batch)
-    curve = losses.curve
-    per = 1 / (kind.length * math.log(2))
-    found: dict[str, object] = {
+    same = equalised(texts)
+    curve = measure(predictor, order.Random(), same, rng=0, points=33, batch=batch).curve  # pyright: ignore[reportAttributeAccessIssue]
+    per = 1 / (curve.length * math.log(2))
+    found: dict[str, Any] = {
         "kind": kind.name,
-        "texts": len(whole),
+        "texts": len(texts),
+        "tokens": curve.length,
         "entropy": curve.entropy * per,
         "tc": curve.total_correlation * per,
         "dtc": curve.dual_total_correlation * per,
         "loss": [round(float(each) / math.log(2), 5) for each in curve.loss],
     }
+    hidden = np.arange(kind.length)
+    pairs: Dependence | ByDistance
     if kind.layout is None:
-        pairs = measure_distances(predictor, whole, rng=0, batch=batch)
-        found["distance"] = [round(float(each), 6) for each in pairs.mean[:65]]
+        hidden = np.flatnonzero(texts.masked.any(dim=0).cpu().numpy())
+        pairs = measure_distances(predictor, texts, rng=0, batch=batch)
+        found["distance"] = [round(float(each), 6) for each in pairs.mean[: min(_SHOWN, hidden.size)]]
     else:
-        pairs = displaced(measure_dependence(predictor, whole, rng=0, batch=batch), kind.layout)
+        pairs = pooled(measure_dependence(predictor, texts, rng=0, batch=batch), kind.alike())
         found["layout"] = list(kind.layout)
-        found["displacement"] = _map(pairs, kind.layout)
-    found["orders"] = {
-        str(steps): [list(part) for part in _learned(kind, pairs, steps).sets] for steps in _few(kind.length)
-    }
+        found["map"] = _map(pairs, kind.layout)
+    few = _few(int(texts.counts.max()), hidden.size)
+    found["orders"] = {str(steps): _learned(kind, pairs, hidden, steps) for steps in few}
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(found), encoding="utf-8")
     return found
 
 
-def learned(found: dict[str, object], count: int, *, equal: bool) -> list[Rule]:
+def equalised(texts: Sequences) -> Sequences:
+    """The same texts, with random tokens given in addition until all have as many to fill."""
+    counts = texts.counts
+    least = int(counts.min())
+    if least == int(counts.max()):
+        return texts
+    masked = texts.masked.cpu().numpy()
+    keys = np.where(masked, np.random.default_rng(0).random(masked.shape), 2.0)
+    kept = np.zeros_like(masked)
+    np.put_along_axis(kept, np.argsort(keys, axis=1)[:, :least], True, axis=1)
+    return Sequences(texts.tokens, torch.from_numpy(kept).to(texts.masked.device), texts.lengths)
+
+
+def learned(found: dict[str, Any], *, equal: bool) -> list[Rule]:
     """The learned orders as rules; where texts differ in what is given, cut evenly."""
     rules = []
-    for steps, sets in dict(found["orders"]).items():  # pyright: ignore[reportArgumentType]
-        which = order.Sets(sets)
-        whole = equal and sum(map(len, sets)) == count
-        sizes = size.Explicit([len(part) for part in sets]) if whole else size.Even(int(steps))
-        rules.append(Rule("learned", f"even:{steps}", Schedule(sizes, which)))
+    for steps, sets in found["orders"].items():
+        # The first list has what is given of every text too, and a size counts what is to be filled.
+        sizes = size.Even(int(steps)).sizes(found["tokens"]).tolist()
+        how_many = size.Explicit(sizes) if equal else size.Even(int(steps))
+        rules.append(Rule("learned", f"even:{steps}", Schedule(how_many, order.Sets(sets))))
     return rules
 
 
-def displaced(pairs: Dependence, layout: tuple[int, int]) -> Dependence:
-    """The same with all pairs of cells that are as far apart, in rows and in columns, taken as one measurement."""
-    height, width = layout
-    row, column = np.divmod(np.arange(height * width), width)
-    apart = (row[:, None] - row + height) * (2 * width) + (column[:, None] - column + width)
-    values, errors = np.empty_like(pairs.values), np.empty_like(pairs.errors)
-    counts = np.empty_like(pairs.counts)
+def pooled(pairs: Dependence, alike: NDArray[np.int64]) -> Dependence:
+    """The same with all pairs that are alike taken as one measurement."""
+    values, errors, counts = (np.empty_like(each) for each in (pairs.values, pairs.errors, pairs.counts))
+    others = ~np.eye(len(alike), dtype=np.bool_)  # a cell tells nothing of itself, and is like no pair
     for share in range(len(pairs.values)):
-        weight = pairs.counts[share].ravel()
-        total = np.bincount(apart.ravel(), weight)[apart]
-        mean = np.bincount(apart.ravel(), weight * pairs.values[share].ravel())[apart] / np.maximum(total, 1)
-        spread = np.bincount(apart.ravel(), (weight * pairs.errors[share].ravel()) ** 2)[apart]
-        values[share], counts[share] = mean, total
-        errors[share] = np.sqrt(spread) / np.maximum(total, 1)
+        weight = pairs.counts[share] * others
+
+        def total(of: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(alike.ravel(), of.ravel())[alike]
+
+        counts[share] = total(weight) * others
+        some = np.maximum(counts[share], 1)
+        values[share] = total(weight * pairs.values[share]) / some * others
+        errors[share] = np.sqrt(total((weight * pairs.errors[share]) ** 2)) / some * others
     return Dependence(pairs.shares, values, errors, counts, pairs.texts, pairs.model)
 
 
@@ -89,11 +111,20 @@ def _map(pairs: Dependence, layout: tuple[int, int]) -> list[list[float]]:
     return [[round(float(each), 6) for each in line] for line in matrix[middle].reshape(height, width)]
 
 
-def _learned(kind: Kind, pairs: Dependence | ByDistance, steps: int) -> order.Sets:
-    sizes = size.Even(steps).sizes(kind.length).tolist()
-    return learned_order(pairs, sizes, layout=kind.layout, starts=4, rng=0)
+def _learned(kind: Kind, pairs: Dependence | ByDistance, hidden: NDArray[np.int64], steps: int) -> list[list[int]]:
+    """The positions of each step: learned for those that are to be filled in some text, the others in the first."""
+    if isinstance(pairs, ByDistance):  # of a stretch of text that is shorter than the whole, after a prompt
+        count = hidden.size
+        pairs = ByDistance(
+            pairs.shares, *(each[:, :count] for each in (pairs.values, pairs.errors, pairs.counts)), pairs.texts
+        )
+    sizes = size.Even(min(steps, hidden.size)).sizes(hidden.size).tolist()
+    found = learned_order(pairs, sizes, layout=kind.layout, starts=4, rng=0)
+    sets = [[int(hidden[place]) for place in part] for part in found.sets]
+    sets[0] += np.setdiff1d(np.arange(kind.length), hidden).tolist()
+    return sets
 
 
-def _few(length: int) -> list[int]:
+def _few(count: int, length: int) -> list[int]:
     """Budgets at which an order is learned: more steps would take the search too long on long texts."""
-    return [steps for steps in budgets(length) if steps * length**2 <= 1 << 24]
+    return [steps for steps in budgets(count) if steps * length**2 <= 1 << 24]

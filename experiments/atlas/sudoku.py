@@ -166,6 +166,8 @@ class Sudoku(Kind):
     length = CELLS
     vocab = 9
     layout = (9, 9)
+    tested = 1024
+    judged = ("solved",)
     bases = 150_000  # full boards that were searched for, from which training boards are made
     boards = 1_500_000  # training boards
     clues = (17, 60)  # given cells of a training board: at least, at most
@@ -202,6 +204,12 @@ class Sudoku(Kind):
         """Random sets of cells, their number uniform between the bounds of `clues`."""
         clues = rng.integers(self.clues[0], self.clues[1] + 1, size=(count, 1))
         return rng.permuted(np.tile(np.arange(CELLS), (count, 1)), axis=1) < clues
+
+    def alike(self) -> NDArray[np.int64]:
+        """Pairs of cells by what they share: a row, a column, a box. Distance says nothing on a board."""
+        row, column = np.divmod(np.arange(CELLS), 9)
+        units = (row, column, row // 3 * 3 + column // 3)
+        return sum((unit[:, None] == unit).astype(np.int64) << bit for bit, unit in enumerate(units))  # pyright: ignore[reportReturnType]
 
     def alphabet(self, folder: Path) -> dict[str, str]:
         return {"alphabet": "123456789"}

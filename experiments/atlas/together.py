@@ -1,10 +1,12 @@
-"""Several kinds at once on one GPU: all networks are trained beside each other, then all kinds measured.
+"""Several kinds on one GPU, in a limited time; the same command again goes on where it stopped.
 
-    python -m experiments.atlas.together KIND ... --base runs/atlas --seconds 400 --output DIR
+    python -m experiments.atlas.together KIND ... --seconds 560 --output DIR
 
-Compiling takes a minute of a CPU for each network, and a small network does not fill a GPU: so both are shared. The
-data must have been made before. What is worth keeping of each kind goes into DIR: its networks, and one archive of
-everything else but data and checkpoints. Run again with the same folders, it goes on where it was.
+First all networks are trained. A few processes run at a time: one of them uses the GPU, by turns, and the others
+compile, which takes a minute of a CPU for each network. Then all kinds are measured beside each other, and their texts
+written. When the time is over everything stops, wherever it is: a run keeps a checkpoint, and costs and texts are kept
+one by one. What is worth having goes into DIR in the end, in few files of at most 15 MiB: what was measured, and as
+many networks as may come back. The data must be in runs/atlas, or have travelled (`experiments.atlas.pack`).
 """
 
 import argparse
@@ -18,68 +20,146 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.networks import NETWORKS
+from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
 
-KEPT = ("costs.npz", "seen.json", "calibration-*.json", "texts-*.npz", "*-run/log.csv", "*.log")
+PARTS = ("train", "see", "measure", "whole", "write")
+KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
+FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # what may come back: files, bytes of each, and of all
 _THREADS = "2"  # of a CPU, for each process
+_BESIDE = 5  # processes at a time: more would not fit into memory
+_LAST = 20.0  # seconds to end in
 
 
-def together(commands: dict[str, list[str]], logs: Path) -> list[str]:
-    """Run commands beside each other, each with a log of its own; the names of those that failed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": _THREADS, "PYTHONUNBUFFERED": "1"}
-    running = {}
-    for name, command in commands.items():
-        with (logs / f"{name}.log").open("a", encoding="utf-8") as log:
-            running[name] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    return [name for name, process in running.items() if process.wait()]
+def together(commands: dict[str, list[str]], logs: Path, until: float) -> dict[str, str]:
+    """Run commands, a few beside each other, each with a log of its own; what became of those that did not succeed."""
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": _THREADS, "TORCHINDUCTOR_COMPILE_THREADS": _THREADS, "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
+    waiting, running, missed = dict(commands), {}, {}
+    while waiting or running:
+        while waiting and len(running) < _BESIDE and time.time() < until:
+            name = next(iter(waiting))
+            with (logs / f"{name}.log").open("a", encoding="utf-8") as log:
+                running[name] = subprocess.Popen(
+                    waiting.pop(name), stdout=log, stderr=subprocess.STDOUT, env=environment
+                )
+        for name, process in list(running.items()):
+            if process.poll() is not None:
+                if running.pop(name).returncode:
+                    missed[name] = f"failed, see {name}.log"
+            elif time.time() > until + _LAST / 2:  # it stops by itself a little before, if it can
+                running.pop(name).kill()
+                process.wait()
+                missed[name] = "was stopped"
+        if time.time() > until:
+            missed |= dict.fromkeys(waiting, "was not begun")
+            waiting.clear()
+        time.sleep(0.2)
+    return missed
 
 
-def packed(kind: str, folder: Path, output: Path) -> None:
-    """Copy the networks of a kind, and put the rest of what is worth keeping into one archive."""
-    for network in folder.glob("*.safetensors"):
-        shutil.copy(network, output / f"{kind}-{network.name}")
-    with tarfile.open(output / f"{kind}.tar.xz", "w:xz") as archive:
-        for pattern in KEPT:
-            for path in sorted(folder.glob(pattern)):
-                archive.add(path, path.relative_to(folder))
+def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str] = ()) -> list[str]:
+    """Put what is worth having where it comes back: one archive of all that was measured, and networks.
+
+    Arguments:
+        kinds: The kinds.
+        base: Has a folder for each.
+        output: Where to.
+        before: Networks that came back before, as KIND-NETWORK: they stay behind.
+
+    Returns:
+        The networks for which there was no room.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    archive = output / "measured.tar.xz"
+    with tarfile.open(archive, "w:xz") as file:
+        for kind in kinds:
+            for path in chosen(base / kind, KEPT):
+                file.add(path, Path(kind) / path.relative_to(base / kind))
+        for path in base.glob("*.log"):
+            file.add(path, path.name)
+    left, files = ROOM - archive.stat().st_size, FILES - 1
+    stayed = []
+    for kind in kinds:
+        for path in chosen(base / kind, ("*.safetensors",)):
+            name, size = f"{kind}-{path.stem}", path.stat().st_size
+            if name in before or path.stem in KINDS[kind].shipped:
+                continue
+            if files and size <= min(left, LARGEST):
+                shutil.copy(path, output / f"{name}.safetensors")
+                left, files = left - size, files - 1
+            else:
+                stayed.append(name)
+    return stayed
+
+
+def brought(output: Path, base: Path) -> None:
+    """Put what came back into the folders of the kinds: measurements, and networks."""
+    if (archive := output / "measured.tar.xz").exists():
+        with tarfile.open(archive) as file:
+            file.extractall(base, filter="data")
+    for path in output.glob("*.safetensors"):
+        kind, _, network = path.stem.partition("-")
+        (base / kind).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, base / kind / f"{network}.safetensors")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.atlas.together", description=__doc__.split("\n")[0])
     parser.add_argument("kinds", nargs="+", choices=sorted(KINDS))
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=NETWORKS[:3])
-    parser.add_argument("--seconds", type=float, default=400, help="to train all networks beside each other")
-    parser.add_argument("--rows", default="512", help="test rows")
-    parser.add_argument("--parts", nargs="+", default=("train", "see", "measure", "write"))
-    parser.add_argument("--output", type=Path, help="where to put what is worth keeping")
+    parser.add_argument("--carried", type=Path, default=CARRIED, help="where data are that travelled")
+    parser.add_argument("--networks", nargs="+", help="all of each kind by default")
+    parser.add_argument("--seconds", type=float, default=560, help="for everything")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--output", type=Path, help="where to put what is worth having")
+    parser.add_argument("--before", nargs="*", default=(), help="networks that came back before, as KIND-NETWORK")
+    parser.add_argument("--bring", type=Path, metavar="DIR", help="only take over what another machine put there")
+    parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="further words for every process")
     options = parser.parse_args(arguments)
-    begin = time.monotonic()
+    if options.bring is not None:
+        brought(options.bring, options.base)
+        return
+    begin = time.time()
+    until = begin + options.seconds - _LAST
+    for kind in options.kinds:
+        unpack(kind, options.carried, options.base)
 
-    def command(kind: str, *more: str) -> list[str]:
-        folder = str(options.base / kind)
-        return [sys.executable, "-m", "experiments.atlas", kind, "--folder", folder, "--rows", options.rows, *more]
+    def command(kind: str, parts: Sequence[str], names: Sequence[str], *more: str) -> list[str]:
+        words = [kind, "--folder", str(options.base / kind), "--parts", *parts, "--networks", *names, *more]
+        return [sys.executable, "-m", "experiments.atlas", *words, *options.more]
 
-    if "train" in options.parts:
-        jobs = {
-            f"{kind}-{network}": command(
-                kind, "--parts", "train", "--networks", network, "--seconds", str(options.seconds)
-            )
-            for kind in options.kinds
-            for network in options.networks
-        }
-        print(f"failed: {together(jobs, options.base)} after {time.monotonic() - begin:.0f} s", flush=True)
+    def networks(kind: str) -> list[str]:
+        return [name for name in KINDS[kind].networks if name in (options.networks or KINDS[kind].networks)]
+
+    def missing(kind: str, name: str) -> bool:
+        return not (options.base / kind / f"{name}.safetensors").exists()
+
+    turn = ("--turn", str(options.base / "turn.lock"), "--until", str(until))
+    jobs = {
+        f"{kind}-{name}": command(kind, ["train"], [name], *turn)
+        for kind in options.kinds
+        for name in networks(kind)
+        if "train" in options.parts and missing(kind, name)
+    }
+    told(together(jobs, options.base, until), begin)
     later = [part for part in options.parts if part != "train"]
-    if later:
-        jobs = {
-            f"{kind}-measure": command(kind, "--parts", *later, "--networks", *options.networks)
-            for kind in options.kinds
-        }
-        print(f"failed: {together(jobs, options.base)} after {time.monotonic() - begin:.0f} s", flush=True)
+    jobs = {
+        f"{kind}-measure": command(kind, later, networks(kind))
+        for kind in options.kinds
+        if later and not missing(kind, "both")
+    }
+    told(together(jobs, options.base, until), begin)
     if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        for kind in options.kinds:
-            packed(kind, options.base / kind, options.output)
+        stayed = packed(options.kinds, options.base, options.output, options.before)
+        print(f"stayed behind: {', '.join(stayed) or 'nothing'}", flush=True)
+
+
+def told(missed: dict[str, str], begin: float) -> None:
+    """Say what became of processes."""
+    for name, what in missed.items():
+        print(f"{name} {what}", flush=True)
+    print(f"after {time.time() - begin:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

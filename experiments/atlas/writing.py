@@ -33,12 +33,12 @@ def written(
     batch: int,
     say: Say,
 ) -> None:
-    """Texts of every rule and draw, for the first so many rows; what is there is not written again."""
+    """Texts of every rule and draw, for so many rows; what is there is not written again."""
+    texts = sequences(rows, count, device)
     found: dict[str, NDArray[np.generic]] = {}
     if path.exists():
         with np.load(path) as kept:
-            found = {name: kept[name] for name in kept.files}
-    texts = sequences(rows, count, device)
+            found = {name: kept[name] for name in kept.files if len(kept[name]) == len(texts)}
     for rule in wanted:
         for word, draw in DRAWS.items():
             name = f"{rule.name}|{word}"
@@ -54,37 +54,54 @@ def written(
             np.savez_compressed(file, **found)
 
 
-def scored(kind: Kind, rows: Rows, path: Path) -> Iterator[dict[str, object]]:
-    """For every rule and draw its scores with their errors, its evaluations, and how varied its texts are."""
+def scored(kind: Kind, rows: Rows, path: Path, count: int) -> Iterator[dict[str, object]]:
+    """For every rule and draw its scores with their errors, its evaluations, and how varied its texts are.
+
+    Scores are compared, text by text, with those of one token at a time in random order, drawn in the same way.
+
+    Arguments:
+        kind: The kind.
+        rows: The test rows that texts were written for.
+        path: Where the texts are.
+        count: Tokens to fill in a text, in the one that has most.
+    """
     with np.load(path) as kept:
-        for name in kept.files:
-            if name.endswith("|evaluations"):
-                continue
-            rule, draw = name.split("|")
-            tokens = kept[name].astype(np.int64)
-            part = Rows(rows.tokens[: len(tokens)], rows.hidden[: len(tokens)])
-            spent = kept[f"{name}|evaluations"]
-            filled = part.hidden.sum()
-            row: dict[str, object] = {
-                "rule": rule, "draw": draw, "texts": len(tokens), "evaluations": float(spent.mean()),
-                "tokens_per_forward": float(filled / spent.sum()), **variety(tokens),
-            }  # fmt: skip
-            for score, values in kind.scores(tokens, part).items():
-                row |= {score: float(values.mean()), f"{score}_error": float(values.std() / math.sqrt(len(values)))}
-            yield row
+        names = [name for name in kept.files if not name.endswith("|evaluations")]
+        written = {name: kept[name].astype(np.int64) for name in names}
+        spent = {name: kept[f"{name}|evaluations"] for name in names}
+    part = rows.spread(len(next(iter(written.values()))))
+    scores = {name: kind.scores(tokens, part) for name, tokens in written.items()}
+    for name, tokens in written.items():
+        rule, draw = name.split("|")
+        row: dict[str, object] = {
+            "rule": rule, "draw": draw, "texts": len(tokens), "evaluations": float(spent[name].mean()),
+            "tokens_per_forward": float(part.hidden.sum() / spent[name].sum()), **variety(tokens, part.hidden),
+        }  # fmt: skip
+        usual = scores.get(f"random/even:{count}|{draw}")
+        for score, values in scores[name].items():
+            row |= {score: float(values.mean()), f"{score}_error": _error(values)}
+            if usual is not None:
+                over = values - usual[score]
+                row |= {f"{score}_over": float(over.mean()), f"{score}_over_error": _error(over)}
+        yield row
 
 
-def variety(tokens: NDArray[np.int64]) -> dict[str, float]:
-    """Shares of different pairs and triples of neighbours among all, and the entropy of single tokens in bits.
+def variety(tokens: NDArray[np.int64], hidden: NDArray[np.bool_]) -> dict[str, float]:
+    """How varied texts are where they were filled: different pairs and triples, and bits of a single token.
 
     Example:
-        >>> variety(np.array([[0, 1, 0, 1]]))
+        >>> variety(np.array([[9, 0, 1, 0, 1]]), np.array([[False, True, True, True, True]]))
         {'distinct_2': 0.6666666666666666, 'distinct_3': 1.0, 'entropy': 1.0}
     """
     found = {}
     for n in (2, 3):
-        grams = np.lib.stride_tricks.sliding_window_view(tokens, n, axis=1).reshape(-1, n)
-        found[f"distinct_{n}"] = len(np.unique(grams, axis=0)) / len(grams)
-    chances = np.bincount(tokens.ravel()) / tokens.size
+        grams, there = (np.lib.stride_tricks.sliding_window_view(each, n, axis=1) for each in (tokens, hidden))
+        own = grams[there.all(axis=2)]
+        found[f"distinct_{n}"] = len(np.unique(own, axis=0)) / max(1, len(own))
+    chances = np.bincount(tokens[hidden]) / hidden.sum()
     chances = chances[chances > 0]
     return {**found, "entropy": float(-(chances * np.log2(chances)).sum())}
+
+
+def _error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))

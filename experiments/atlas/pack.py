@@ -1,0 +1,70 @@
+"""What must travel to a machine with a GPU: `python -m experiments.atlas.pack KIND ... [--networks]`.
+
+Copies the data of the kinds, as small as they are kept, from runs/atlas to carried/atlas, which git ignores, and says
+how large that is. With --networks the trained networks go too, and what was measured of them, so that a run can go on
+on another machine. What lay in carried/atlas before is removed. `experiments.atlas.together` puts it where it belongs.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.atlas.kinds import KINDS
+
+CARRIED = Path("carried") / "atlas"
+DATA = ("*.npy.bz2", "*.xz", "tokenizer.json", "about.json")
+MEASURED = (
+    "*.safetensors",
+    "costs-*.npz",
+    "seen.json",
+    "whole.json",
+    "calibration-*.json",
+    "advised-*.json",
+    "texts-*.npz",
+)
+MOST = 33 << 20  # bytes: the working tree is 31 MiB, and 64 may travel
+
+
+def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> int:
+    """Copy what must travel; the number of its bytes."""
+    shutil.rmtree(carried, ignore_errors=True)
+    for kind in kinds:
+        KINDS[kind]().read(base / kind)  # which says what is missing
+        (carried / kind).mkdir(parents=True)
+        for path in chosen(base / kind, DATA + MEASURED if networks else DATA):
+            shutil.copy(path, carried / kind / path.name)
+    sizes = {kind: sum(path.stat().st_size for path in (carried / kind).iterdir()) for kind in kinds}
+    for kind, size in sizes.items():
+        print(f"{kind}: {size / 2**20:.2f} MiB", flush=True)
+    return sum(sizes.values())
+
+
+def unpack(kind: str, carried: Path, base: Path) -> None:
+    """Put what travelled where it belongs; what is there already stays."""
+    (base / kind).mkdir(parents=True, exist_ok=True)
+    for path in (carried / kind).glob("*"):
+        if not (base / kind / path.name).exists():
+            shutil.copy(path, base / kind / path.name)
+
+
+def chosen(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """The files of a folder that fit one of the patterns."""
+    return sorted({path for pattern in patterns for path in folder.glob(pattern)})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m experiments.atlas.pack", description=__doc__.split("\n")[0])
+    parser.add_argument("kinds", nargs="+", choices=sorted(KINDS))
+    parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
+    parser.add_argument("--carried", type=Path, default=CARRIED, help="where to")
+    parser.add_argument("--networks", action="store_true", help="take trained networks along")
+    options = parser.parse_args(arguments)
+    size = pack(options.kinds, options.base, options.carried, networks=options.networks)
+    print(f"{size / 2**20:.2f} MiB in {options.carried}, of {MOST >> 20} that may travel", flush=True)
+    if size > MOST:
+        raise SystemExit("Error: that is too much. Pack fewer kinds, and the others for a later command.")
+
+
+if __name__ == "__main__":
+    main()

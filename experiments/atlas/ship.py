@@ -1,0 +1,51 @@
+"""Put a trained network where it is found by name: `python -m experiments.atlas.ship sudoku`.
+
+From then on `unmask.load("models/sudoku")` loads it in the folder of a clone, and `--model models/sudoku` names it on
+the command line. models/ belongs to the repository and to no wheel. Beside the weights lies the calibration, from which
+`unmask advise` chooses.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.atlas import files
+from experiments.atlas.kinds import KINDS
+
+from unmask.models import CALIBRATION, FILE
+
+MODELS = Path(__file__).parent.parent.parent / "models"
+NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "countdown"))
+
+
+def ship(kind: str, network: str, base: Path, models: Path) -> Path:
+    """Copy a network and its calibration; the folder that names it.
+
+    Raises:
+        InputError: if the network has not been trained.
+    """
+    source = base / kind / f"{network}.safetensors"
+    files.check_made(source)
+    folder = models / (kind if network == "both" else f"{kind}-{network}")
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, folder / FILE)
+    calibration = base / kind / f"calibration-{network}.json"
+    if calibration.exists():
+        shutil.copyfile(calibration, folder / CALIBRATION)
+    return folder
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m experiments.atlas.ship", description=__doc__.split("\n")[0])
+    parser.add_argument("kind", choices=NAMED)
+    parser.add_argument("--network", default="both")
+    parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
+    parser.add_argument("--models", type=Path, default=MODELS, help="where to")
+    options = parser.parse_args(arguments)
+    folder = ship(options.kind, options.network, options.base, options.models)
+    print(f"{sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.1f} MB in {folder}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The CSV files of a kind, from its folder: experiments/results/atlas-KIND*.csv.
+
+atlas-KIND.csv          bits per token of every rule and network, and by how much that is over the anchor
+atlas-KIND-advised.csv  what `advise` picked from validation rows at every budget, against the best on test rows
+atlas-KIND-scores.csv   what texts are worth that were written under every rule, and how varied they are
+atlas-KIND-whole.csv    nats of whole texts, on all test rows, for kinds with published numbers of that
+atlas-KIND-seen.json    the loss curve, TC, DTC and dependence
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from experiments import common
+from experiments.atlas import measuring, networks, writing
+from experiments.atlas.measuring import Cost
+from experiments.atlas.networks import BOTH, NETWORKS
+from experiments.atlas.parts import Atlas
+from experiments.atlas.rules import budgets
+
+COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
+CHOICES = (
+    "network", "budget", "evaluations", "schedule", "bits", "error",
+    "best", "best_evaluations", "best_bits", "over", "over_error", "within",
+)  # fmt: skip
+_TOLERANCE = 1.01  # of a budget, as `advise` has it
+
+
+def tables(atlas: Atlas, results: Path) -> None:
+    """Write all that there is something for."""
+    name = f"atlas-{atlas.kind.name}"
+    common.write(results / f"{name}.csv", COSTS, costs(atlas))
+    common.write(results / f"{name}-advised.csv", CHOICES, choices(atlas))
+    # Each order is a long list, and a figure has no use for it.
+    kept = {"title": atlas.kind.title, **{key: value for key, value in atlas.see().items() if key != "orders"}}
+    (results / f"{name}-seen.json").write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    found = {
+        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.count)
+        for network in NETWORKS
+        if (path := atlas.folder / f"texts-{network}.npz").exists()
+    }
+    scores = [{"network": network, **row} for network, rows in found.items() for row in rows]
+    if scores:
+        columns = list(dict.fromkeys(key for row in scores for key in row))
+        common.write(results / f"{name}-scores.csv", columns, [{**dict.fromkeys(columns, ""), **row} for row in scores])
+    if (path := atlas.folder / "whole.json").exists():
+        common.write(results / f"{name}-whole.csv", measuring.WHOLE, json.loads(path.read_text(encoding="utf-8")))
+
+
+def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
+    """Every cost, and by how much it is over the anchor: left to right, or one by one in random order."""
+    one = f"even:{atlas.count}"
+    anchor = atlas.costs.get("left-to-right", f"left-to-right/{one}") or atlas.costs.get("both", f"random/{one}")
+    reads = float(atlas.test.counts.double().mean()) / atlas.kind.length
+    for network in NETWORKS:
+        looking = (
+            {rule.name: not rule.schedule.blind for rule in atlas.wanted(network)} if atlas.there([network]) else {}
+        )
+        for rule in atlas.costs.names(network):
+            cost = atlas.costs.get(network, rule)
+            assert cost is not None
+            which, _, how_many = rule.rpartition("/")
+            over, over_error = (math.nan, math.nan) if anchor is None else paired(cost, anchor)
+            spent = float(cost.evaluations.mean())
+            # A rule that looks reads all masked positions before each step: of even steps half of them on average.
+            looks = reads * (spent + 1) / 2 if looking.get(rule) else reads
+            yield {
+                "network": network,
+                "order": which,
+                "size": how_many,
+                "evaluations": spent,
+                # What is known is computed once by a network that is causal in the schedule, and anew by the others.
+                "passes": common.passes(
+                    networks.shape_of(atlas.kind, network), spent if network in BOTH else 1.0, reads=looks
+                ),
+                "bits": float(cost.bits.mean()),
+                "error": error(cost.bits),
+                "over": over,
+                "over_error": over_error,
+            }
+
+
+def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
+    """At every budget, what `advise` picked against the best of all rules on the test rows."""
+    for network in atlas.there(BOTH):
+        names = [name for name in atlas.costs.names(network) if not name.startswith("advised/")]
+        found = {name: cost for name in names if (cost := atlas.costs.get(network, name)) is not None}
+        advice = {rule.size: rule.schedule for rule in atlas.advised(network)}
+        for steps in budgets(atlas.count):
+            picked = atlas.costs.get(network, f"advised/{steps}")
+            allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * _TOLERANCE}
+            if picked is None or not allowed:
+                continue
+            best = min(allowed, key=lambda name: float(allowed[name].bits.mean()))
+            over, over_error = paired(picked, allowed[best])
+            yield {
+                "network": network,
+                "budget": steps,
+                "evaluations": float(picked.evaluations.mean()),
+                "schedule": _described(advice[str(steps)]),
+                "bits": float(picked.bits.mean()),
+                "error": error(picked.bits),
+                "best": best,
+                "best_evaluations": float(allowed[best].evaluations.mean()),
+                "best_bits": float(allowed[best].bits.mean()),
+                "over": over,
+                "over_error": over_error,
+                "within": "yes" if over <= 2 * over_error else "no",
+            }
+
+
+def paired(cost: Cost, other: Cost) -> tuple[float, float]:
+    """The mean difference of two costs on the same texts, and its error."""
+    difference = cost.bits - other.bits
+    return float(difference.mean()), error(difference)
+
+
+def error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def _described(schedule) -> str:
+    saved = schedule.to_json()
+    return f"{saved['order']['name']}, {saved['size']['name']}"

@@ -1,0 +1,194 @@
+"""What travels to a machine with a GPU, what runs there and comes back, and what the page then says."""
+
+import csv
+import importlib.util
+import json
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiments.atlas import pack, together
+from experiments.atlas.kinds import KINDS
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def base(tmp_path, monkeypatch):
+    """A folder of two kinds as training leaves it."""
+    monkeypatch.setattr(KINDS["digits"], "read", lambda kind, folder: None)
+    monkeypatch.setattr(KINDS["sudoku"], "read", lambda kind, folder: None)
+    folder = tmp_path / "runs"
+    for kind, size in (("sudoku", 3000), ("digits", 2000)):
+        (folder / kind / "both-run").mkdir(parents=True)
+        (folder / kind / "train.npy.bz2").write_bytes(bytes(size))
+        (folder / kind / "both.safetensors").write_bytes(bytes(5000))
+        (folder / kind / "causal.safetensors").write_bytes(bytes(4000))
+        (folder / kind / "costs-both.npz").write_bytes(bytes(10))
+        (folder / kind / "both-run" / "checkpoint.pt").write_bytes(bytes(90_000))
+        (folder / kind / "both-run" / "log.csv").write_text("step\n")
+    (folder / "sudoku-both.log").write_text("said\n")
+    return folder
+
+
+def test_data_travel_without_runs_and_networks_only_if_asked_for(base, tmp_path, capsys):
+    carried = tmp_path / "carried"
+    assert pack.pack(["sudoku", "digits"], base, carried, networks=False) == 5000
+    assert "sudoku: 0.00 MiB" in capsys.readouterr().out
+    assert pack.pack(["digits"], base, carried, networks=True) == 11_010
+    assert [path.name for path in carried.iterdir()] == ["digits"]  # what lay there before is gone
+    there = tmp_path / "there"
+    pack.unpack("digits", carried, there)
+    assert {path.name for path in (there / "digits").iterdir()} == {
+        "train.npy.bz2", "both.safetensors", "causal.safetensors", "costs-both.npz",
+    }  # fmt: skip
+    (there / "digits" / "costs-both.npz").write_bytes(b"newer")
+    pack.unpack("digits", carried, there)
+    pack.unpack("sudoku", carried, there)  # which did not travel this time
+    assert (there / "digits" / "costs-both.npz").read_bytes() == b"newer"
+
+
+def test_too_much_to_travel_is_an_error(base, tmp_path, monkeypatch):
+    monkeypatch.setattr(pack, "MOST", 2999)
+    words = ["--base", str(base), "--carried", str(tmp_path / "carried")]
+    pack.main(["digits", *words])
+    with pytest.raises(SystemExit, match="that is too much"):
+        pack.main(["sudoku", *words])
+
+
+def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "FILES", 3)
+    output, home = tmp_path / "out", tmp_path / "home"
+    stayed = together.packed(["sudoku", "digits"], base, output, before=["sudoku-both"])
+    assert stayed == ["digits-causal"]
+    assert {path.name for path in output.iterdir()} == {
+        "measured.tar.xz", "sudoku-causal.safetensors", "digits-both.safetensors",
+    }  # fmt: skip
+    with tarfile.open(output / "measured.tar.xz") as archive:
+        assert "sudoku/both-run/log.csv" in archive.getnames()
+        assert not any("checkpoint" in name for name in archive.getnames())
+    together.main(["sudoku", "--base", str(home), "--bring", str(output)])
+    assert (home / "sudoku" / "causal.safetensors").stat().st_size == 4000
+    assert (home / "digits" / "costs-both.npz").exists()
+    monkeypatch.setattr(together, "LARGEST", 4500)
+    assert "sudoku-both" in together.packed(["sudoku"], base, tmp_path / "small")
+
+
+def test_processes_run_beside_each_other_until_the_time_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "_BESIDE", 2)
+    monkeypatch.setattr(together, "_LAST", 0.2)
+    python = [sys.executable, "-S", "-c"]
+    quick = {"good": [*python, "print('done')"], "bad": [*python, "raise SystemExit(3)"]}
+    begin = time.time()
+    assert together.together(quick, tmp_path, begin + 60) == {"bad": "failed, see bad.log"}
+    assert (tmp_path / "good.log").read_text() == "done\n"
+    slow = {name: [*python, "import time; time.sleep(60)"] for name in ("one", "two", "three")}
+    assert together.together(slow, tmp_path, time.time() + 0.5) == {
+        "one": "was stopped", "two": "was stopped", "three": "was not begun",
+    }  # fmt: skip
+    assert time.time() - begin < 55
+
+
+def test_only_what_is_missing_is_trained_and_only_what_is_trained_is_measured(base, tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(together, "together", lambda jobs, logs, until: ran.append(jobs) or {})
+    (base / "digits" / "both.safetensors").unlink()
+    together.main(
+        ["sudoku", "digits", "--base", str(base), "--output", str(tmp_path / "out"), "--more", "--width", "8"]
+    )
+    training, measuring = ran
+    assert list(training) == [
+        "sudoku-left-to-right", "sudoku-both-comb", "digits-both", "digits-left-to-right", "digits-both-comb",
+    ]  # fmt: skip
+    assert list(measuring) == ["sudoku-measure"]
+    words = training["digits-both"]
+    assert words[1:5] == ["-m", "experiments.atlas", "digits", "--folder"]
+    assert "--turn" in words
+    assert words[-2:] == ["--width", "8"]
+    assert (tmp_path / "out" / "measured.tar.xz").exists()
+
+
+# The page
+
+
+@pytest.fixture
+def section(tmp_path, monkeypatch):
+    """The module that writes the section, over made-up results."""
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    spec = importlib.util.spec_from_file_location("atlastables_tried", ROOT / "experiments" / "atlastables.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module.common, "RESULTS", tmp_path)
+    return module
+
+
+def table(path: Path, rows: list[dict[str, object]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_without_results_the_page_says_so(section):
+    assert section.section() == section.UNTRAINED[0]
+    page = (ROOT / "docs" / "atlas.md").read_text(encoding="utf-8")
+    if not list((ROOT / "experiments" / "results").glob("atlas-*-seen.json")):
+        assert section.UNTRAINED[0] in page
+
+
+def test_the_section_has_a_row_and_a_paragraph_for_each_kind_that_was_measured(section, tmp_path):
+    (tmp_path / "atlas-sudoku-seen.json").write_text(
+        json.dumps({"title": "Sudoku", "tokens": 50, "tc": 0.5, "dtc": 0.25, "loss": [1.0]})
+    )
+    rng = np.random.default_rng(0)
+    bits = {"random": 0.5, "comb": 0.6, "margin": 0.2, "left-to-right": 0.9}
+    rows = [
+        {
+            "network": network, "order": name, "size": f"even:{steps}", "evaluations": steps, "passes": steps,
+            "bits": value + rng.random() / 1000, "error": 0.01, "over": 0, "over_error": 0.01,
+        }
+        for network in ("both", "both-comb", "causal", "left-to-right")
+        for name, value in bits.items()
+        for steps in (2, 3, 50)
+    ]  # fmt: skip
+    rows.append({**rows[0], "order": "advised", "size": "3", "bits": 0.25})
+    table(tmp_path / "atlas-sudoku.csv", rows)
+    picks = [("2", "yes", 0.01), ("3", "no", 0.05)]
+    table(
+        tmp_path / "atlas-sudoku-advised.csv",
+        [
+            {
+                "network": "both", "budget": budget, "evaluations": budget, "schedule": "margin, even", "bits": 0.2,
+                "best": "margin/even:3", "over": over, "over_error": 0.01, "within": within,
+            }
+            for budget, within, over in picks
+        ],
+    )  # fmt: skip
+    table(
+        tmp_path / "atlas-sudoku-scores.csv",
+        [
+            {
+                "network": "both", "rule": rule, "draw": draw, "evaluations": 50, "tokens_per_forward": 1.0,
+                "solved": value, "solved_error": 0.01,
+            }
+            for draw in ("temperature 1", "greedy")
+            for rule, value in (("random/even:50", 0.07), ("margin/even:50", 0.9))
+        ],
+    )  # fmt: skip
+    table(
+        tmp_path / "atlas-sudoku-whole.csv",
+        [{"network": "both", "rule": "random/even:50", "texts": 9, "nats": 81.5, "error": 0.2, "exact": "no"}],
+    )
+    found = section.section()
+    assert "| Sudoku | 3 | 0.50" in found
+    assert "0.250 ± 0.010" in found
+    assert "### Sudoku\n\nA text has 50 tokens to fill." in found
+    assert "within two standard errors of the best rule at 1 of 2 numbers of evaluations." in found
+    assert "In 3 evaluations it picks margin, even, which takes +0.050 ± 0.010 bits per token" in found
+    assert "With the most likely tokens, `margin/even:50` solves 90.0 ± 1.0 %" in found
+    assert "random order one token at a time 7.0 ± 1.0 %." in found
+    assert "on all 9 test texts: both random/even:50 81.50 ± 0.20." in found
+    assert found.endswith(section.UNTRAINED[1])
