@@ -97,9 +97,10 @@
     box.addEventListener("input", there);
     if (length) {
       settings.addEventListener("unmask:length", () => setTimeout(there));
-      // Once a number has been settled upon, here or of the length, what is too large becomes what is possible.
+      // Once a number has been settled upon, here or of the length, what is too large becomes what is possible;
+      // but not under the hands of somebody who is typing it.
       settings.addEventListener("change", (event) => setTimeout(() => {
-        if (event.target !== range && +box.value > most()) put(most(), ["input", "change", "pointerup"]);
+        if (event.target !== range && document.activeElement !== box && +box.value > most()) put(most(), ["input"]);
       }));
     }
     // Gradio changes the number too, which is no event; how far its own slider is filled follows it.
