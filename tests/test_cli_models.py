@@ -378,7 +378,10 @@ def test_the_reference_is_unbiased():
         ("--order random --size even --steps 4 --texts 1", "--texts must be at least 2, not 1."),
         ("--order random --size even --steps 4 --output .", "--output must be a file, not the folder '.'."),
         ("--order random --size even --steps 4 --figure no/x.png", "--figure must be in a folder that exists"),
-        ("--order random --size even --steps 4 --calibration no.json", "--calibration must name a file"),
+        (
+            "--order random --size even --steps 4 --calibration no.json",
+            "--calibration must be the name of an existing file",
+        ),
     ],
 )
 def test_a_bad_request_to_evaluate_is_refused_in_a_sentence(place, line, sentence):
@@ -548,7 +551,7 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     )
     assert (place / "c.json").read_bytes() == kept
     assert (tmp_path / "notes.json").read_text() == '{"mine": 1}'
-    assert "nor on the number of steps, not 'confidence'" in complaint(
+    assert "a number such as comb-16, not 'confidence'" in complaint(
         "calibrate --model", mine, "--text", text, "--orders confidence --output", tmp_path / "n.json"
     )
 

@@ -502,7 +502,7 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"prompt": "a_", "answer": "b"}, None, f"{FITS} prompt must use the 27 characters"),
         ({"prompt": "a9"}, 3, f"{FITS} prompt must use the 27 characters"),
         ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use the 27 characters"),
-        ({"text": "ab", "given": "a__"}, None, "in each row, but line 7 of 'rows.jsonl' has 3 and 2."),
+        ({"text": "ab", "given": "a__"}, None, "with gaps, but line 7 of 'rows.jsonl' has 3 and 2."),
         (
             {"text": "ab", "given": "b_"},
             None,

@@ -46,7 +46,7 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         ("[]", "must have at least one number, but '{file}' has none."),
         ("loss\n", "must have at least one number"),
         ("[1, 0.5", "must be valid JSON, but '{file}' has an error in line 1: "),
-        ('{"curve": [1]}', "must have the key \"loss\", but '{file}' has none."),
+        ('{"curve": [1]}', "must have the key \"loss\", but '{file}' does not."),
         ('{"loss": 3}', "must be a list of numbers"),
         ("[1, true]", "must hold finite numbers, but '{file}' has true at place 2."),
         ('[1, "0.5"]', 'has "0.5" at place 2.'),

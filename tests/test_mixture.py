@@ -148,7 +148,8 @@ def test_estimates_in_small_batches_are_the_same(monkeypatch):
         ),
         (
             lambda: Mixture([1.0], [[0.5, 0.5]]),
-            "Argument 'length' must be a number of tokens, not None. The components do not give one for each position.",
+            "Argument 'length' must be a number of tokens, not None. The components do not say how many positions "
+            "there are.",
         ),
         (
             lambda: Mixture([1.0], [[[0.5, 0.5]]], length=2),

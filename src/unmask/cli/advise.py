@@ -97,7 +97,7 @@ def advise(
     Then:
       unmask generate --schedule schedule.json
 
-    JSON: model (null if the calibration does not name one), length (tokens to fill, in the text that has most), tokens
+    JSON: model (null if the calibration does not name one), length (tokens to fill in the longest text), tokens
     (the same, on average), target, reference {order, bits_per_token}, steps, order, size, how ("forecast" or
     "measured"), evaluations, sizes (null if predictions decide them), bits_per_token (expected on other texts), error
     (its standard error), exact_error (true if that is the spread over texts, false if it is approximate), above (bits

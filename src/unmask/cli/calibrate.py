@@ -138,7 +138,7 @@ def calibrate(
     4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one. Choose others with
     --rules, such as 'whole-comb/cosine:24'.
 
-    JSON: model, length (tokens to fill, in the text that has most), tokens (the same, on average), texts, too_long
+    JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long
     (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each
     text that these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure one),
     bits_per_token, error (its standard error)}), entropy, tc and dtc of the model (in random order, each with nats per

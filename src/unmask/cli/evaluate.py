@@ -125,7 +125,7 @@ def evaluate(
       unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
                       --engine ray --output rows.parquet
 
-    JSON: model, length (tokens to fill, in the text that has most), tokens (scored per text, on average), texts,
+    JSON: model, length (tokens to fill in the longest text), tokens (scored per text, on average), texts,
     too_long (rows left out), seed, reference (one token at a time in random order: bits_per_token, standard_error and
     passes, the evaluations of each text that this took; or null), and rows. With --allow also allow (positions and what
     is allowed there).

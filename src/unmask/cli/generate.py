@@ -89,7 +89,7 @@ _PARTS = (
 @click.option("--watch", is_flag=True, help="Show the text in the terminal as it appears.")
 @click.option(
     "--verify", is_flag=True,
-    help="Check the tokens of every step one at a time, for exactly the distribution of one token at a time.",
+    help="Check the tokens of every step, so that texts have exactly the distribution of one token at a time.",
 )  # fmt: skip
 @click.option(
     "--output", type=options.FILE, metavar="FILE",

@@ -89,7 +89,7 @@ class Mixture(Distribution):
                     "length",
                     "be a number of tokens",
                     found="None",
-                    remedy="The components do not give one for each position.",
+                    remedy="The components do not say how many positions there are.",
                 )
             tokens = check.integer("length", length, least=1)
             # Draws and marginals write the laws out for every position.

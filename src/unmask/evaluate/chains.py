@@ -88,9 +88,7 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
         raise check.InputError("target", "be small enough to enumerate", found=f"{vocab}^{length} sequences")
     _check_schedule(schedule)
     if predictor.remembers and schedule.revision is None:
-        raise check.InputError(
-            "predictor", "have no memory, since the schedule has no revision", remedy="Use evaluate.replay."
-        )
+        raise check.InputError("predictor", "have no memory without a revision", remedy="Use evaluate.replay.")
     law, evaluations = _Chain(predictor, schedule, length, vocab)()
     output = np.zeros(joint.shape)
     for (tokens, _, _), chance in law.items():

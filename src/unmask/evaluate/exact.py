@@ -162,7 +162,7 @@ def sampled_kl(
     check.room("draws", draws, len(curves))
     length = curves[0].length
     if any(curve.length != length for curve in curves):
-        raise check.InputError("curves", "hold curves of one length")
+        raise check.InputError("curves", "hold curves of the same length")
     values = np.empty((len(curves), draws))
     rows = max(1, _SIZES_AT_ONCE // size.steps)
     for start in range(0, draws, rows):

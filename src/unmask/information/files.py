@@ -119,7 +119,7 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not") from None
     if isinstance(record, dict):
         if key not in record:
-            raise check.InputError(name, f'have the key "{key}"', detail=f"but '{path}' has none")
+            raise check.InputError(name, f'have the key "{key}"', detail=f"but '{path}' does not")
         record = cast(dict[str, Any], record)[key]
     if not isinstance(record, list):
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not")

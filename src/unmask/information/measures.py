@@ -273,7 +273,7 @@ def _sets(
 def _set(name: str, positions: object, length: int) -> set[int]:
     chosen = check.positions(name, positions, length)
     if len(set(chosen)) < len(chosen):
-        raise check.InputError(name, "not repeat a position", found=f"{chosen}")
+        raise check.InputError(name, "hold different positions", found=f"{chosen}")
     return set(chosen)
 
 

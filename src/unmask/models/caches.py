@@ -153,7 +153,9 @@ class Cached(Wrapper):
     def __post_init__(self):
         if not isinstance(self.predictor, Reading):
             raise check.InputError(
-                "predictor", "be that of a network of unmask.models.transformer", found=type(self.predictor).__name__
+                "predictor",
+                "be the predictor of a network of unmask.models.transformer",
+                found=type(self.predictor).__name__,
             )
         check.instance("rule", self.rule, Renewal, "be a rule of unmask.models.caches")
 

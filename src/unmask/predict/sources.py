@@ -124,7 +124,7 @@ class Headed(MaskPredictor):
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
         called(tokens, masked, rows)
         hidden = _answer(self.body, tokens, self.length)
-        _check_tensor("body", "give hidden states", hidden)
+        _check_tensor("body", "return hidden states", hidden)
         if hidden.ndim < 3 or hidden.shape[:2] != tokens.shape:
             batch, length = tokens.shape
             raise check.InputError(
