@@ -81,10 +81,11 @@ def learned(found: dict[str, Any], *, equal: bool) -> list[Rule]:
     """The learned orders as rules; where texts differ in what is given, cut evenly."""
     rules = []
     for steps, sets in found["orders"].items():
-        # The first list has what is given of every text too, and a size counts what is to be filled.
         sizes = [len(part) for part in sets]
-        sizes[0] -= sum(sizes) - found["tokens"]
-        how_many = size.Explicit(sizes) if equal else size.Even(int(steps))
+        given = sum(sizes) - found["tokens"]
+        # A prompt is given of every text, and stands in the first list; the clues of a board are anywhere.
+        fixed = equal and (given == 0 or "layout" not in found)
+        how_many = size.Explicit([sizes[0] - given, *sizes[1:]]) if fixed else size.Even(int(steps))
         rules.append(Rule("learned", f"even:{steps}", Schedule(how_many, order.Sets(sets))))
     return rules
 
