@@ -132,7 +132,7 @@ def calibrated(
     listed = {rule.name: rule.schedule for rule in wanted if not forecast_already(rule)}
     kept = measure_rules(predictor, listed, texts, kept, rng=0, batch=batch, save=save)
     say(f"calibrated {len(kept.rules)} rules in {time.monotonic() - begin:.0f} s")
-    return kept
+    return Calibration.load(path)  # as it will be read from now on: a file has fewer digits
 
 
 def forecast_already(rule: Rule) -> bool:

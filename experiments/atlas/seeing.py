@@ -27,6 +27,7 @@ from unmask.schedule import Schedule
 from unmask.sequences import Sequences
 
 _SHOWN = 65  # distances that are kept
+_LARGE = 400  # positions whose order is learned as a whole
 
 
 def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, batch: int) -> dict[str, Any]:
@@ -55,8 +56,9 @@ def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, bat
         pairs = pooled(measure_dependence(predictor, texts, rng=0, batch=batch), kind.alike())
         found["layout"] = list(kind.layout)
         found["map"] = _map(pairs, kind.layout)
+    learn = _learned if hidden.size <= _LARGE else _learned_in_quarters
     few = _few(int(texts.counts.max()), hidden.size)
-    found["orders"] = {str(steps): _learned(kind, pairs, hidden, steps) for steps in few}
+    found["orders"] = {str(steps): learn(kind, pairs, hidden, steps) for steps in few}
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(found), encoding="utf-8")
     return found
@@ -79,9 +81,11 @@ def learned(found: dict[str, Any], *, equal: bool) -> list[Rule]:
     """The learned orders as rules; where texts differ in what is given, cut evenly."""
     rules = []
     for steps, sets in found["orders"].items():
-        # The first list has what is given of every text too, and a size counts what is to be filled.
-        sizes = size.Even(int(steps)).sizes(found["tokens"]).tolist()
-        how_many = size.Explicit(sizes) if equal else size.Even(int(steps))
+        sizes = [len(part) for part in sets]
+        given = sum(sizes) - found["tokens"]
+        # A prompt is given of every text, and stands in the first list; the clues of a board are anywhere.
+        fixed = equal and (given == 0 or "layout" not in found)
+        how_many = size.Explicit([sizes[0] - given, *sizes[1:]]) if fixed else size.Even(int(steps))
         rules.append(Rule("learned", f"even:{steps}", Schedule(how_many, order.Sets(sets))))
     return rules
 
@@ -125,6 +129,25 @@ def _learned(kind: Kind, pairs: Dependence | ByDistance, hidden: NDArray[np.int6
     return sets
 
 
+def _learned_in_quarters(kind: Kind, pairs: Dependence, hidden: NDArray[np.int64], steps: int) -> list[list[int]]:
+    """The same for a large grid: one of every four cells in a learned order, then the other three in the same one.
+
+    The search looks at all pairs of cells again and again, which takes minutes for hundreds of them.
+    """
+    assert kind.layout is not None
+    height, width = kind.layout
+    row, column = np.divmod(hidden, width)
+    quarter = hidden[(row % 2 == 0) & (column % 2 == 0)]
+    some = [each[:, quarter][:, :, quarter] for each in (pairs.values, pairs.errors, pairs.counts)]
+    sizes = size.Even(steps // 4).sizes(quarter.size).tolist()
+    layout = (height // 2, width // 2)
+    found = learned_order(Dependence(pairs.shares, *some, pairs.texts), sizes, layout=layout, starts=4, rng=0)
+    corners = (0, width + 1, 1, width)  # the second is the farthest from the first
+    return [[int(quarter[place]) + corner for place in part] for corner in corners for part in found.sets]
+
+
 def _few(count: int, length: int) -> list[int]:
     """Budgets at which an order is learned: more steps would take the search too long on long texts."""
-    return [steps for steps in budgets(count) if steps * length**2 <= 1 << 24]
+    if length > _LARGE:
+        return [steps for steps in budgets(count) if steps % 4 == 0]
+    return [steps for steps in budgets(count) if steps * length**2 <= 1 << 21]
