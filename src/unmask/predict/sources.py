@@ -136,7 +136,7 @@ class Headed(MaskPredictor):
 
     def _logits(self, hidden: Tensor) -> Tensor:
         logits = self.head(hidden)
-        _check_tensor("head", "give logits", logits)
+        _check_tensor("head", "return logits", logits)
         _check_logits("head", logits, (hidden.shape[0], self.vocab))
         return logits
 
