@@ -138,7 +138,7 @@ def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_pa
     assert not networks.trained(Board(), "causal", data, tmp_path, seconds=9, turns=late, say=said.append).exists()
     assert "its turn did not come" in said.pop()
     for _ in range(40):  # each turn lasts but an update or two
-        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.02, tokens=100, say=said.append).exists():
+        if networks.trained(Board(), "causal", data, tmp_path, seconds=0.1, tokens=100, say=said.append).exists():
             break
         assert "run it again" in said[-1]
     else:
@@ -192,17 +192,17 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
     for name, few in {"DIVISORS": (4, 2), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}.items():
         monkeypatch.setattr(rules_module, name, few)
-    atlas = Atlas(kind, tmp_path / kind.name, rows=6, batch=12)
+    atlas = Atlas(kind, tmp_path / kind.name, rows=4, batch=12)
     atlas.make(None)
     names = networks.NETWORKS if kind.layout is None else networks.NETWORKS[:3]
     for name in names:
-        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=4, tokens=100, say=lambda line: None)
+        networks.trained(kind, name, atlas.data, atlas.folder, seconds=60, updates=2, tokens=100, say=lambda line: None)
     atlas.measure(names)
     atlas.write(("both",))
     atlas.whole(names, most=3)
     tables(atlas, common.RESULTS)
     kept = {path.name: path.read_bytes() for path in atlas.folder.glob("*.npz")}
-    again = Atlas(kind, atlas.folder, rows=6, batch=12)
+    again = Atlas(kind, atlas.folder, rows=4, batch=12)
     monkeypatch.setattr(measuring, "replay", lambda *words, **more: pytest.fail("it was measured"))
     monkeypatch.setattr(measuring, "measure_rules", lambda predictor, rules, texts, kept, **more: kept)
     again.measure(names)
