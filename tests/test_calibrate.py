@@ -114,8 +114,8 @@ def test_places_that_were_asked_for_are_measured():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"losses": {"random": {}}}, "'order' of the order random must be there."),
-        ({"losses": {"random": 3}}, "'order' of the order random must be there."),
+        ({"losses": {"random": {}}}, "'order' of the order random must be present."),
+        ({"losses": {"random": 3}}, "'order' of the order random must be present."),
         ({"losses": 3}, "'losses' must be an object, not 3."),
         ({"length": 31}, "'visible' of the order .* must be ascending numbers from 0 and below 31"),
         ({"length": "32"}, "'length' must be an integer, not '32'."),
@@ -337,7 +337,7 @@ def test_forecasts_are_known_where_something_was_measured(calibration):
 
 def test_advice_needs_an_order_measured_one_by_one(calibration):
     only = Calibration(32, "exact", 400, {"comb-4": calibration.losses["comb-4"]})
-    with pytest.raises(ValueError, match="no order that was measured one by one"):
+    with pytest.raises(ValueError, match="no order that was measured one token at a time"):
         advise(only, target=0.1)
     with pytest.raises(ValueError, match="needs a target or a number of steps"):
         advise(calibration)

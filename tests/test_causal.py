@@ -265,7 +265,7 @@ def test_evaluations_are_steps_and_what_was_taken_back():
 
 def test_what_cannot_be_verified_is_refused_in_a_sentence():
     predictor = network().predictor()
-    with pytest.raises(InputError, match="'schedule' must not look at predictions: verified sampling plans its drafts"):
+    with pytest.raises(InputError, match="'schedule' must not look at predictions, because verified sampling plans"):
         Verified(predictor, Schedule(size.Even(3), order.Confidence()))
 
     class Mine(Greedy.__mro__[1]):

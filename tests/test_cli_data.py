@@ -198,7 +198,8 @@ def test_a_sample_of_rows_is_seeded_and_what_is_too_long_is_counted(place, tmp_p
     assert answer(*line, "--data", many)["texts"] == 32
     assert answer(*line, "--data", long)["too_long"] == 2
     said = run(*line, "--data", long)
-    assert "2 rows are longer than the 40 tokens that the model takes, and left out: the first is line 7" in said.stderr
+    note = "2 rows are longer than the model's maximum of 40 tokens and were skipped: the first is line 7"
+    assert note in said.stderr
     assert "on 6 of 8 rows with 6 to 18 tokens to fill" not in said.stdout  # 5 is the least
     assert "on 6 of 8 rows with 5 to 18 tokens to fill" in said.stdout
     shown = run("calibrate", *model_of(place), "--data", long, "--output", tmp_path / "c.json", "--orders", "random")
@@ -467,7 +468,7 @@ def test_a_model_is_trained_on_rows(place, tmp_path):
     line = ("train", "--output", tmp_path / "run", *shape.split())
     record = answer(*line, "--data", rows)
     assert (record["tokens"], record["too_short"], record["finished"]) == (17, 1, True)
-    assert "1 row is shorter than 8 tokens, and left out: the first is line 3 of" in run(*line, "--data", rows).stderr
+    assert "1 row is shorter than 8 tokens and was skipped: the first is line 3 of" in run(*line, "--data", rows).stderr
     texts = answer("generate", "--model", tmp_path / "run", "--count", 8, "--steps", 8, "--seed", 1)["texts"]
     assert all(re.fullmatch("[ab]{8}", text) for text in texts)
     rows.write_text('{"text": "aaaaaaaabbbbbbbbb"}\n')

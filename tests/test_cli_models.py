@@ -352,7 +352,7 @@ def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     )
     assert best["predicted"] <= even["predicted"] + 1e-12
     plain = complaint("evaluate", *source(place), line)
-    assert plain.startswith("Size 'optimal' needs a measured model. Give --calibration with a file of")
+    assert plain.startswith("Size 'optimal' needs a measured model. Give --calibration with a file written by")
     unmeasured = "--order dilated --size optimal --steps 8"
     assert "needs a calibration of the order 'dilated', and this one has random" in complaint(
         "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"

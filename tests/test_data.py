@@ -614,7 +614,7 @@ def test_all_rows_are_collected_but_for_the_long_ones():
     assert found.sequences.counts.tolist() == found.sequences.lengths.tolist()
     assert (len(found), len(found.sequences), len(found.first), found.read, found.long) == (28, 28, 28, 30, 2)
     assert found.note == (
-        "2 rows are longer than the 40 tokens that the model takes, and left out: the first is line 4 of 'a.txt', "
+        "2 rows are longer than the model's maximum of 40 tokens and were skipped: the first is line 4 of 'a.txt', "
         "with 50 tokens."
     )
     assert data.collect(model(), many(3)).note == ""

@@ -621,7 +621,7 @@ def test_an_index_is_read_before_what_it_names(indexed, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="must have all its weights in its folder"):
         models.load(f"hf:{indexed(3)}")
     (indexed("x") / "model.safetensors.index.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"must have an index of its weights, but '.*index\.json' is not"):
+    with pytest.raises(ValueError, match=r"must have an index of its weights, but '.*index\.json' is not one"):
         models.load(f"hf:{tmp_path / 'model'}")
 
 
@@ -763,5 +763,7 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_pa
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_said_not_to(name):
-    with pytest.raises(ValueError, match=re.escape(f"must be the name of an existing folder, but '{name}' does not.")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"must be the name of an existing folder, but '{name}' does not exist")
+    ):
         hf.load(name)

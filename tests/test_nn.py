@@ -212,8 +212,8 @@ def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
     [
         ({}, "must be saved with its alphabet, but this one is not"),
         ({"alphabet": 3}, "must be saved with its alphabet, but this one is not"),
-        ({"alphabet": "aab"}, "but that of this one must be a string of different characters, at least one"),
-        ({"alphabet": ""}, "but that of this one must be a string of different characters, at least one"),
+        ({"alphabet": "aab"}, "but its alphabet must be a string of different characters, at least one"),
+        ({"alphabet": ""}, "but its alphabet must be a string of different characters, at least one"),
         ({"alphabet": "abc"}, "must have as many tokens as its alphabet, 3, not 5"),
     ],
 )

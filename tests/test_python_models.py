@@ -333,7 +333,7 @@ def test_a_failure_is_one_line_of_a_command(folder):
     assert "--model must predict 4 sequences of 10 tokens, and it fails at line" in done.stderr
     done = run("generate", "--model", "py:mine.py:long")
     assert done.exit_code == 2
-    assert "at most the 16 positions that the model takes, not 32" in done.stderr
+    assert "at most 16 positions, the model's maximum, not 32" in done.stderr
 
 
 def test_the_example_of_the_documentation_works_as_it_stands(tmp_path, monkeypatch):
@@ -636,7 +636,7 @@ def test_a_sequence_that_is_too_long_is_one_sentence(kind, known):
     assert sampler.run((2, 16), rng=0).tokens.shape == (2, 16)
     with pytest.raises(InputError) as caught:
         sampler.run((2, 20), rng=0)
-    assert str(caught.value) == ("Argument 'tokens' must have at most the 16 positions that the model takes, not 20.")
+    assert str(caught.value) == ("Argument 'tokens' must have at most 16 positions, the model's maximum, not 20.")
 
 
 def test_a_failure_that_length_does_not_explain_stays_what_it_is():

@@ -247,7 +247,7 @@ def test_a_draw_of_ones_own_gives_token_ids(bad):
         def __call__(self, log_probabilities, uniform, rows):
             return bad
 
-    with pytest.raises(InputError, match=r"^Argument 'draw' must give 6 token ids from 0 to 4 as int64\.$"):
+    with pytest.raises(InputError, match=r"^Argument 'draw' must return 6 token ids from 0 to 4 as int64\.$"):
         Sampler(LOGITS, Schedule(size.Even(1), order.Random()), Odd()).run((1, ROWS), rng=0)
 
 

@@ -206,7 +206,7 @@ def test_the_advised_preset_is_the_schedule_of_the_advice(name):
     # Without a calibration there is none, and its size says so.
     assert presets.ADVISED not in presets.presets(None)
     if found.size == runs.MEASURED_SIZE:
-        with pytest.raises(InputError, match="must need no calibration here"):
+        with pytest.raises(InputError, match="must be one that needs no calibration"):
             next(runs.watch(writer, "", (runs.Side(found.order, found.size, 16), PLAIN), seed=0))
         choice = runs.Side("halton", found.size, 16, writer, None, calibration)
         with pytest.raises(InputError, match=r"must suit the order halton, not 'optimal'\. 'optimal' is for orders"):

@@ -84,7 +84,7 @@ def generate(
     count = check.integer("count", count, least=1)
     given = [prompts] if prompts is None or isinstance(prompts, str) else check.listed("prompts", prompts, "be texts")
     if not given:
-        raise check.InputError("prompts", "be at least one text", found="none")
+        raise check.InputError("prompts", "hold at least one text")
     with check.renamed("prompt", "prompts"):
         starts = [start_of(found, prompt, length, chat=chat) for prompt in given for _ in range(count)]
     mask = found.predictor.mask

@@ -207,7 +207,7 @@ class UnmaskLM(LM):
     def _options(self, given: dict[str, Any]) -> tuple[int, Draw, list[str]]:
         """New tokens, draw and stops of a generation; greedy without 'do_sample', as everywhere in the harness."""
         if unknown := sorted(set(given) - set(OPTIONS)):
-            log.warning("Generation options without meaning here are left out: %s.", ", ".join(unknown))
+            log.warning("These generation options have no effect here: %s.", ", ".join(unknown))
         new = check.integer("max_gen_toks", given.get("max_gen_toks", self.new), least=1, most=self.model.length)
         until = given.get("until") or []
         draw: Draw = Greedy()

@@ -70,7 +70,7 @@ def transfer_counts(
     counts = mask_index.sum(dim=1).tolist()
     if generator is None and not isinstance(design, Planned):
         raise check.InputError(
-            "generator", "be a torch.Generator", found=f"None: {type(design).__name__} draws its sizes"
+            "generator", "be a torch.Generator", found=f"None, because {type(design).__name__} draws its sizes"
         )
     seeds = [0] * len(counts) if generator is None else seeds_of(generator, len(counts))
     table = np.zeros((len(counts), steps), dtype=np.int64)

@@ -153,9 +153,7 @@ def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> 
     ):
         for part in parts or ():
             if type(part).__name__ not in known:
-                raise check.InputError(
-                    name, "contain nothing made for one token after another", found=type(part).__name__
-                )
+                raise check.InputError(name, "contain only parts that a schedule supports", found=type(part).__name__)
 
 
 def _draw(config: Any) -> Draw:

@@ -61,7 +61,7 @@ def some_of(names: Sequence[str], noun: str = "schedule") -> Parser:
     def parse(name: str, text: str) -> list[str]:
         found = [check.known(name, word[:40], names) for word in text.split(",") if word]
         if not found:
-            raise check.InputError(name, f"name one {noun} at least")
+            raise check.InputError(name, f"name at least one {noun}")
         return found
 
     return parse
@@ -107,7 +107,7 @@ def read(query: Mapping[str, str], tabs: Mapping[str, Mapping[str, Parser]]) -> 
         try:
             values[name] = parse(name, query[name])
         except check.InputError as error:
-            problems.append(f"Of the link this was left out: {error}")
+            problems.append(f"This part of the link was ignored: {error}")
     return View(tab, values, tuple(problems))
 
 

@@ -42,7 +42,7 @@ def listening(host: str, port: int | None) -> socket.socket:
             return found
     where = f"{host}:{port}" if port is not None else f"none from {_FIRST} to {_FIRST + _PORTS - 1} of {host}"
     detail = f"which {where} is not" if port is not None else f"and {where} is"
-    raise check.InputError("port", "be free to listen on", detail=detail, remedy="Take another.")
+    raise check.InputError("port", "be free to listen on", detail=detail, remedy="Choose another port.")
 
 
 @final

@@ -97,7 +97,7 @@ def one_by_one(calibration: Calibration) -> dict[str, float]:
         remedy = "Measure 'random' or 'left-to-right' as well."
         if not calibration.losses and calibration.rules:
             remedy = f"Measure the rule 'left-to-right/even:{calibration.length}' as well."
-        raise check.InputError("", "The calibration has no order that was measured one by one", remedy=remedy)
+        raise check.InputError("", "The calibration has no order that was measured one token at a time", remedy=remedy)
     return dict(sorted(costs.items(), key=lambda pair: pair[1]))
 
 

@@ -41,7 +41,7 @@ def decoded(given: object, length: int, texts: int) -> Losses:
     mixed = "tokens" in data
     for key in ("order", "visible", *(("unit", "values") if mixed else ("table", "error"))):
         if key not in data:
-            raise check.InputError(key, "be there")
+            raise check.InputError(key, "be present")
     unit = check.integer("unit", data["unit"], least=1, most=check.EXACT - 1) if mixed else length
     order, visible = _order(data["order"]), _places(data["visible"], unit)
     if mixed:

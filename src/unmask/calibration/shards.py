@@ -197,7 +197,7 @@ class MixedTally(Tally):
         if held > _CELLS or stored > _STORED:
             raise check.InputError(
                 "tokens",
-                f"be fewer: {counts.size} texts of up to {length} tokens are too many to keep at {places} places",
+                f"be fewer, as {counts.size} texts of up to {length} tokens are too many to keep at {places} places",
                 remedy="Take fewer.",
             )
         self.found, self._each = {}, dict[int, NDArray[np.float32]]()

@@ -42,7 +42,7 @@ from unmask.words.texts import Texts
 @click.option("--save", type=options.FILE, metavar="FILE", help="Save the schedule, for `unmask generate --schedule`.")
 @click.option(
     "--dependence", type=options.FILE, metavar="FILE",
-    help="Learn an order from a file of `unmask calibrate --dependence`. Needs --steps.",
+    help="Learn an order from a file written by `unmask calibrate --dependence`. Needs --steps.",
 )  # fmt: skip
 @click.option("--layout", metavar="HxW", help="With --dependence: also try orders for a grid, such as 28x28.")
 @click.option(
@@ -110,10 +110,10 @@ def advise(
 
     JSON with --dependence: model, length, texts, steps, sizes, sets (the positions of each step; null for random
     order), ignored (rows of {order, nats}: the measured dependence between positions of the same step), kept (the
-    standard order that is advised because no other was surely better, or null), compared (rows of {order,
+    standard order that is advised because no other was clearly better, or null), compared (rows of {order,
     bits_per_token, error}, on the held-out texts), gain (bits per token that the learned order saves there over the
     best standard one), gain_error, searched and held_out (numbers of texts), evaluations (of each text, in the search),
-    seconds, schedule, saved, advice. Without texts, compared to seconds are null.
+    seconds, schedule, saved, advice. Without texts, the fields from compared to seconds are null.
     """
     if dependence is not None:
         useless = (("calibration", calibration), ("target", target))

@@ -87,9 +87,9 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
-    The command measures a comb wherever a tooth begins, and other orders at --points places. It measures
-    'left-to-right' everywhere. This takes one evaluation per token, and gives `unmask advise` the cost of that order,
-    one token at a time, as one more reference.
+    The command measures a comb each time it moves on to the next token of every segment, and other orders at --points
+    places. It measures 'left-to-right' everywhere. This takes one evaluation per token, and gives `unmask advise` the
+    cost of that order, one token at a time, as one more reference.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
     model. Each time you run the same command again, it uses twice as many; or set --texts. The file is saved after
@@ -145,7 +145,7 @@ def calibrate(
     sequence and bits_per_token; null without that order, or if texts differ in length), rows of {steps, order, sizes,
     bits_per_token, error}, best orders first, and dependence (null unless asked for): texts, length, shares (of
     positions that were visible), and means over these shares, with errors: for the nearest distances, {distance, nats,
-    error}, or for the largest pairs, {of, told_by, nats, error}; the other is null.
+    error}, or for the pairs with the largest values, {of, told_by, nats, error}; the other is null.
     """
     check.integer("points", points, least=1)
     if blocks is not None:

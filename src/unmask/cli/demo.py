@@ -78,7 +78,7 @@ minimax, whose guarantee holds for all data.
     help=f"Folder for {_FILE}. [default: the current folder]",
 )  # fmt: skip
 def demo(output: Path) -> Report:
-    """Show two models write a text, what schedules cost, and a figure: your first minute with unmask.
+    """Show two models writing a text, what schedules cost, and a figure: your first minute with unmask.
 
     \b
     Examples:

@@ -133,10 +133,10 @@ def evaluate(
     A row has order, size, steps (null if predictions decide); in bits per token: bits_per_token and standard_error
     (over texts), excess (over the reference) and excess_error, difference (from the row that is best on these texts)
     and difference_error (both paired), predicted (null if the calibration cannot tell) and predicted_error
-    (approximate); evaluations (to write a sequence, on average), passes (to score one: 1 in one pass, as many as
-    evaluations by replay), tokens_per_evaluation (valid tokens, those before the end of a text if it has one, divided
-    by evaluations, each summed over all sequences). With --verify also verified (forecast evaluations for a verified
-    sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
+    (approximate); evaluations (to write a sequence, on average), passes (to score one: 1 if one pass scores all steps,
+    otherwise as many as evaluations), tokens_per_evaluation (valid tokens, those before the end of a text if it has
+    one, divided by evaluations, each summed over all sequences). With --verify also verified (forecast evaluations for
+    a verified sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)

@@ -48,8 +48,8 @@ def expect(
 ) -> Report:
     """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
 
-    Separate the items of a list by commas. The data are either a curve in a file (see `unmask plan`) or a distribution.
-    A distribution needs --length and the options in the second column:
+    Separate the items of a list with commas. The data are either a curve in a file (see `unmask plan`) or a
+    distribution. A distribution needs --length and the options in the second column:
 
     \b
       reed-solomon    --dimension --alphabet    any DIMENSION tokens determine the rest

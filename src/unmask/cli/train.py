@@ -107,8 +107,8 @@ def train(
     A bidirectional model learns to fill random sets of positions (--masks), or the sets that certain schedules visit
     (--schedule). You can use it with any schedule, and it runs again at every step. A model that is causal in the
     schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
-    each token only once, but it works well only with these schedules. Five in eight of its --layers process the known
-    tokens, and the other three read from them. One text in eight begins with given tokens, so the model learns to
+    each token only once, but it works well only with these schedules. Of every eight --layers, five process the known
+    tokens and three read from them. One text in eight begins with given tokens, so the model learns to
     continue a prompt.
 
     A schedule here is an order that does not look at predictions, with even sizes in a number of steps. left-to-right

@@ -60,10 +60,11 @@ class Collected:
             return ""
         drawn = " of those drawn" if self.read > len(self.numbers) + self.long else ""
         rows = f"1 row{drawn} is" if self.long == 1 else f"{self.long:,} rows{drawn} are"
+        skipped = "was skipped" if self.long == 1 else "were skipped"
         where = (
             f"{'it is' if self.long == 1 else 'the first is'} {self.long_row.where}, with {self.long_tokens:,} tokens"
         )
-        return f"{rows} longer than the {self.limit:,} tokens that the model takes, and left out: {where}."
+        return f"{rows} longer than the model's maximum of {self.limit:,} tokens and {skipped}: {where}."
 
     def required(self) -> "Collected":
         """The same, unless nothing is left.

@@ -88,7 +88,8 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
         raise check.InputError("target", "be small enough to enumerate", found=f"{vocab}^{length} sequences")
     _check_schedule(schedule)
     if predictor.remembers and schedule.revision is None:
-        raise check.InputError("predictor", "have no memory without a revision", remedy="Use evaluate.replay.")
+        must = "have no memory if the schedule has no revision"
+        raise check.InputError("predictor", must, remedy="Use evaluate.replay.")
     law, evaluations = _Chain(predictor, schedule, length, vocab)()
     output = np.zeros(joint.shape)
     for (tokens, _, _), chance in law.items():

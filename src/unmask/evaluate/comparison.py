@@ -162,7 +162,7 @@ def compare(
     check.instance("reference", reference, bool, "be True or False")
     check.function("progress", progress)
     if not schedules:
-        raise check.InputError("schedules", "hold at least one")
+        raise check.InputError("schedules", "hold at least one schedule")
     seed, base = seed_of(rng), None
     texts_of(tokens, predictor)
     # One that remembers has a likelihood one by one only along the steps of an order: the reference is a schedule too.

@@ -113,7 +113,7 @@ def require_blind(size: object) -> None:
 
 
 def _require_family(family: object) -> None:
-    check.function("family", family, "make a size of a number of steps, as size.TC does")
+    check.function("family", family, "turn a number of steps into a size, as size.TC does")
 
 
 def curve_of(data: object) -> Curve:

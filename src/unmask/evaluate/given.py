@@ -33,7 +33,7 @@ def texts_of(
             "predictor",
             "be a mask predictor",
             found=f"{type(predictor).__name__}",
-            remedy="Wrap a model that gives logits in unmask.predict.Logits.",
+            remedy="Wrap a model that returns logits in unmask.predict.Logits.",
         )
     check_ids(tokens, least=least)
     texts = Sequences.of(tokens, masked, device=device_of(predictor))

@@ -62,7 +62,7 @@ def random_order(
             "predictor",
             "predict from the visible tokens only",
             detail="but this one remembers the steps in which they were revealed",
-            remedy="Score one by one in random order with `replay`, which takes one pass.",
+            remedy="To score one token at a time in random order, use `replay`, which takes one pass.",
         )
     seed = seed_of(rng)
     check.function("progress", progress)

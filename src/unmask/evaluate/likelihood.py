@@ -93,7 +93,7 @@ class Replayed:
         Raises:
             InputError: if the other has another number of texts.
         """
-        check.instance("other", other, Replayed, "be what a replay gives")
+        check.instance("other", other, Replayed, "be the result of a replay")
         if other.nll.shape != self.nll.shape:
             raise check.InputError("other", f"have {len(self.nll)} texts", found=f"{len(other.nll)}")
         return Estimate.of((self.nll - other.nll).numpy())

@@ -137,7 +137,7 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
             codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
     except check.InputError as error:
         raise check.InputError(
-            "model", "be saved with a usable alphabet", detail=f"but that of this one must {error.must}"
+            "model", "be saved with a usable alphabet", detail=f"but its alphabet must {error.must}"
         ) from None
     if codec.vocab != vocab:
         raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")

@@ -325,5 +325,5 @@ def _advanced(
 def _unverified() -> check.InputError:
     return check.InputError(
         "predictor", "be exact to verify drafts", detail="but this one has an approximate cache",
-        remedy="Use the predictor within.",
+        remedy="Use the predictor inside it.",
     )  # fmt: skip

@@ -102,7 +102,7 @@ def _index(index: Path) -> dict[str, object]:
     try:
         return dict(json.loads(text)["weight_map"].items())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-        raise check.InputError("model", "have an index of its weights", detail=f"but '{index}' is not") from None
+        raise check.InputError("model", "have an index of its weights", detail=f"but '{index}' is not one") from None
 
 
 def _check_name(folder: Path, source: str, name: object) -> None:

@@ -115,7 +115,7 @@ def load(
     transformers = _library()
     # A name on the hub is an owner and a word: anything else can only be a folder.
     if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
-        raise check.InputError("model", "be the name of an existing folder", detail=f"but '{name}' does not")
+        raise check.InputError("model", "be the name of an existing folder", detail=f"but '{name}' does not exist")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)

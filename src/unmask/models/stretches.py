@@ -211,7 +211,7 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
     found = Blockwise(whole, logits.shape[-1], mask, length=length)
     if whole.several and not _causal(whole, tokens, logits):
         raise check.InputError(
-            "model", "be block-causal", detail=f"but '{name}' predicts blocks differently together than one by one"
+            "model", "be block-causal", detail=f"but '{name}' predicts several blocks differently from one"
         )
     parts = split(network)
     if parts is not None and not isinstance(whole, Windowed):

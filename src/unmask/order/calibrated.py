@@ -69,7 +69,7 @@ class Calibrated(ReactiveOrder):
     def score(self, prediction: Predictions) -> Any:
         for what in ("confidence", "best", "places"):
             if isinstance(prediction, type) or getattr(prediction, what, None) is None:
-                raise check.InputError("prediction", f"have the {what} of each position", found=check.shown(prediction))
+                raise check.InputError("prediction", f"have {what} for each position", found=check.shown(prediction))
         vocab = getattr(prediction, "vocab", len(self.frequencies))
         if vocab != len(self.frequencies):
             raise check.InputError(

@@ -77,5 +77,5 @@ class Blocks(Order):
 
 def _read(prediction: object, what: str) -> Any:
     if isinstance(prediction, type) or not hasattr(prediction, what):
-        raise check.InputError("prediction", f"have a {what} of each position", found=check.shown(prediction))
+        raise check.InputError("prediction", f"have a {what} for each position", found=check.shown(prediction))
     return getattr(prediction, what)

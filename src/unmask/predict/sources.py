@@ -180,7 +180,7 @@ def _answer(model: Callable[[Tensor], Any], tokens: Tensor, length: int | None) 
 
 
 def _too_long(longest: int, length: int) -> check.InputError:
-    return check.InputError("tokens", f"have at most the {longest} positions that the model takes", found=f"{length}")
+    return check.InputError("tokens", f"have at most {longest} positions, the model's maximum", found=f"{length}")
 
 
 def _longest(model: Callable[[Tensor], Any], tokens: Tensor) -> int | None:

@@ -229,7 +229,7 @@ def check_drawn(token: object, chances: Tensor) -> None:
     """Refuse what a draw of one's own must not give."""
     rows, vocab = chances.shape
     if not isinstance(token, Tensor) or token.dtype != torch.int64 or token.shape != (rows,) or outside(token, vocab):
-        raise check.InputError("draw", f"give {rows} token ids from 0 to {vocab - 1} as int64")
+        raise check.InputError("draw", f"return {rows} token ids from 0 to {vocab - 1} as int64")
 
 
 def _table(log_probabilities: Tensor) -> Tensor:

@@ -16,7 +16,9 @@ def counted(size: Reactive, ranking: "Ranking") -> "tuple[Ranking, Tensor]":
     if first is not None:
         if not isinstance(first, Tensor) or first.dtype != torch.bool or first.shape != ranking.valid.shape:
             shape = tuple(ranking.valid.shape)
-            raise check.InputError("", f"The size must prefer with booleans of shape {shape}, but {size!r} did not")
+            raise check.InputError(
+                "", f"The size must return its preferences as booleans of shape {shape}, but {size!r} did not"
+            )
         ranking = ranking.preferring(first)
     count: object = size.count(ranking)
     if not isinstance(count, Tensor) or count.shape != ranking.valid.shape[:1]:

@@ -323,7 +323,7 @@ def _check_predictor(predictor: object) -> None:
             "predictor",
             "be a mask predictor",
             found=f"{type(predictor).__name__}",
-            remedy="Wrap a model that gives logits in unmask.predict.Logits.",
+            remedy="Wrap a model that returns logits in unmask.predict.Logits.",
         )
 
 

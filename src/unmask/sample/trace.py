@@ -189,7 +189,7 @@ class Trace:
             check.instance("traces", each, Trace, "hold records")
         check.instance("order", order, Tensor, "be a tensor")
         if sorted(plain(order.flatten())) != list(range(sum(len(trace.seeds) for trace in traces))):
-            raise check.InputError("order", "have the number of each sequence once")
+            raise check.InputError("order", "hold the number of each sequence exactly once")
         width = max((trace.tokens.shape[1] for trace in traces), default=0)
 
         def whole(part: str, filling: float) -> Tensor:

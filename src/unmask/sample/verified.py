@@ -72,7 +72,8 @@ class Verified:
         check.instance("schedule", self.schedule, Schedule, "be a Schedule")
         check.instance("draw", self.draw, Draw, "be a Draw")
         if not self.schedule.blind:
-            raise check.InputError("schedule", "not look at predictions: verified sampling plans its drafts in advance")
+            must = "not look at predictions, because verified sampling plans its drafts in advance"
+            raise check.InputError("schedule", must)
         if isinstance(self.draw, Replay):
             raise check.InputError("draw", "draw tokens, because replayed tokens cannot be verified")
 

@@ -105,7 +105,7 @@ class Universal(Systematic):
 def _solve(steps: int, measure: Gauge, length: int) -> tuple[float, NDArray[np.float64]]:
     values = gauge.positive(measure(length))
     if values.size != length - 1:
-        raise check.InputError("gauge", f"give {length - 1} numbers for a length of {length}", found=f"{values.size}")
+        raise check.InputError("gauge", f"return {length - 1} numbers for a length of {length}", found=f"{values.size}")
     return _kept(*solve(values, steps))
 
 

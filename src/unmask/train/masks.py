@@ -116,7 +116,7 @@ class EveryStep(Steps):
 
     def __post_init__(self):
         if not self.schedules:
-            raise check.InputError("schedules", "hold at least one")
+            raise check.InputError("schedules", "hold at least one schedule")
         for schedule in self.schedules:
             _check_blind(schedule)
         if self.weights and len(self.weights) != len(self.schedules):
@@ -161,4 +161,4 @@ def _shares(batch: int, weights: Sequence[float], rng: np.random.Generator) -> l
 def _check_blind(schedule: Schedule) -> None:
     check.instance("schedule", schedule, Schedule, "be a Schedule")
     if not schedule.blind:
-        raise check.InputError("schedule", "not look at predictions: its masks are drawn before the model runs")
+        raise check.InputError("schedule", "not look at predictions, because its masks are drawn before the model runs")

@@ -76,8 +76,8 @@ def rows_to_learn(path: Path, column: str | None, alphabet: str, length: int) ->
         )  # fmt: skip
     note = ""
     if short:
-        many = "1 row is" if len(short) == 1 else f"{len(short):,} rows are"
-        note = f"{many} shorter than {length} tokens, and left out: the first is {where[short[0]]}."
+        many, skipped = ("1 row is", "was") if len(short) == 1 else (f"{len(short):,} rows are", "were")
+        note = f"{many} shorter than {length} tokens and {skipped} skipped: the first is {where[short[0]]}."
     return codec, Store.of_rows(kept, codec.vocab), len(short), note
 
 

@@ -116,7 +116,7 @@ def _read(path: str, changed: int) -> Calibration:
     # An uploaded file lies under a name that its owner has never seen.
     found = read_calibration(file, called=file.name)
     if not found.losses and not found.rules:
-        raise check.InputError("file", "hold something measured, and is empty")
+        raise check.InputError("file", "hold at least one measured order or rule")
     return found
 
 
@@ -130,7 +130,7 @@ def report(calibration: Calibration, target: float | None, steps: int | None) ->
         steps: The number of steps instead, if that is settled.
     """
     if target is None and steps is None:
-        raise check.InputError("target", "be a number of bits per token, unless the steps are settled")
+        raise check.InputError("target", "be a number of bits per token, unless you give the number of steps")
     advice = advise(calibration, target=target, steps=steps)
     words = tuple(sentences(advice, calibration, target))
     return Overview(calibration, _losses(calibration), _tried(calibration), advice, words)

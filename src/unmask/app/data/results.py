@@ -175,7 +175,7 @@ def compare(keys: Iterable[str], axis: str, which: str) -> Compared:
     known = collections()
     wanted = {check.known("results", key, list(known)) for key in keys}
     if not wanted:
-        raise check.InputError("results", "name one collection at least", remedy="Choose one to see it.")
+        raise check.InputError("results", "name at least one collection", remedy="Choose one to see it.")
     check.known("against", axis, list(AXES))
     check.known("rules", which, list(WHICH))
     return Compared(tuple(each for key, each in known.items() if key in wanted), axis, which)
