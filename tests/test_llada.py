@@ -119,7 +119,7 @@ def test_blocks_of_the_engine_are_blocks_of_our_sampler():
             "Argument 'mask_index' must hold booleans of shape (batch, length)",
         ),
         ((masks([3]), 0, size.Even), ValueError, "Argument 'steps' must be at least 1, not 0."),
-        ((masks([3]), 2, size.TC), ValueError, "Argument 'generator' must be a torch.Generator, not None: TC draws"),
+        ((masks([3]), 2, size.TC), ValueError, "Argument 'generator' must be a torch.Generator, not None, because TC"),
         (
             (masks([3]), 2, size.Threshold),
             ValueError,
