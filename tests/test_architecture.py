@@ -63,7 +63,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 def test_the_levels_are_those_of_the_page_on_design():
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
-    block = page.split("## The rooms")[1].split("A room imports")[0]
+    block = page.split("## The parts")[1].split("A part imports")[0]
     said = re.findall(r"^    (\d)   ([a-z_]+(?:, [a-z_]+)*)", block, flags=re.M)
     assert [(int(level), set(names.split(", "))) for level, names in said] == [
         (level, set(names)) for level, names in enumerate(rooms.LEVELS)

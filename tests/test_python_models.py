@@ -399,7 +399,7 @@ with Ray(workers=1) as engine:
     same, sentence = done.stdout.splitlines()
     assert same == "True"
     assert sentence == (
-        "Argument 'engine' must be local for a model that cannot be sent to workers, but this one cannot: "
+        "Argument 'engine' must be local for this model, because it cannot be sent to workers: "
         "cannot pickle '_thread.lock' object."
     )
 

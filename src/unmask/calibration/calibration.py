@@ -114,7 +114,7 @@ class Calibration:
         losses = self._named(name)
         if not isinstance(losses, OneLength):
             raise check.InputError(
-                "sizes", "be a size schedule", remedy="The texts differ in length. Use forecast instead."
+                "sizes", "be a size schedule, because the texts differ in length", remedy="Use forecast instead."
             )
         return losses.cost(sizes)
 

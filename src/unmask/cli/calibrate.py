@@ -100,7 +100,7 @@ def calibrate(
     looks at predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
     thresholds), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
     'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32 tokens 'blocks-32/confidence/threshold:0.9'.
-    'all' is a small selection.
+    'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
     spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. The command runs

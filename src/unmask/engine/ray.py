@@ -177,7 +177,7 @@ def _packed(ray: Any, work: Work[Any, Any]) -> bytes:
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         reason = " ".join(str(error).split())
         raise check.InputError(
-            "engine", "be local for a model that cannot be sent to workers", detail=f"but this one cannot: {reason}"
+            "engine", "be local for this model", detail=f"because it cannot be sent to workers: {reason}"
         ) from error
 
 
