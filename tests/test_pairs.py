@@ -180,7 +180,7 @@ def test_sets_are_refused_where_they_are_too_many_or_not_free():
     law = Markov.sticky(2, 0.7, 4)
     masked = torch.ones((4, 4), dtype=torch.bool)
     masked[0, 0] = False
-    with pytest.raises(InputError, match="Argument 'tokens' must have the same length and no given tokens"):
+    with pytest.raises(InputError, match="Argument 'tokens' must be texts of the same length without given tokens"):
         measure_sets(ExactPredictor(law), Sequences.of(texts_of(law, 4), masked))
 
 

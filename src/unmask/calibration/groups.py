@@ -197,7 +197,9 @@ class Groups:
         count = check.integer("count", given["count"], least=2, most=texts)
         scale = check.real("scale", given["scale"], above=0.0)
         if count != texts and count not in COUNTS:
-            raise check.InputError("count", f"be one of {', '.join(map(str, COUNTS))}, or the texts", found=f"{count}")
+            raise check.InputError(
+                "count", f"be one of {', '.join(map(str, COUNTS))}, or the number of texts", found=f"{count}"
+            )
         try:
             raw = base64.b64decode(given["deviations"], validate=True)
         except (TypeError, ValueError, binascii.Error):

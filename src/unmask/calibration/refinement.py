@@ -91,7 +91,7 @@ def refine_order(
     texts = texts_of(tokens, predictor, least=2)
     check_measurable(predictor)
     if not texts.equal:
-        raise check.InputError("tokens", "have the same length")
+        raise check.InputError("tokens", "be texts of the same length")
     length = texts.tokens.shape[1]
     sizes, source = check_sizes(sizes, length), check.generator("rng", rng)
     evaluations = check.integer("evaluations", evaluations, least=1)

@@ -73,7 +73,7 @@ def _places(data: object, length: int) -> NDArray[np.int64]:
     if visible.ndim != 1 or visible.size == 0 or visible.dtype.kind != "i":
         raise check.InputError("visible", "be a list of integers")
     if visible[0] != 0 or visible[-1] >= length or np.any(np.diff(visible) <= 0):
-        raise check.InputError("visible", f"be ascending numbers from 0 and below {length}")
+        raise check.InputError("visible", f"be ascending numbers that start at 0 and stay below {length}")
     return visible.astype(np.int64)
 
 

@@ -69,7 +69,7 @@ def measure_sets(
     check.instance("gain", gain, Gain, "be a Gain, such as OnTexts()")
     check.function("progress", progress)
     if not texts.equal or not bool(texts.masked.all()):
-        raise check.InputError("tokens", "have the same length and no given tokens")
+        raise check.InputError("tokens", "be texts of the same length without given tokens")
     length = texts.tokens.shape[1]
     check_short("tokens", length)
     batch = check.integer("batch", batch, least=1)

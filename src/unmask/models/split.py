@@ -60,7 +60,9 @@ def predictor(network: Any, mask: int, pad: int | None, probe: Sequence[int]) ->
     whole = Call(network, pad)
     logits = whole(tokens)
     if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
-        raise check.InputError("model", "return logits for every position", found=f"of shape {tuple(logits.shape)}")
+        raise check.InputError(
+            "model", "return logits for every position", found=f"logits of shape {tuple(logits.shape)}"
+        )
     vocab = logits.shape[-1]
     parts = split(network)
     if parts is not None:
