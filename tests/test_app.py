@@ -368,7 +368,7 @@ def test_both_sides_are_what_the_sampler_does(model):
     ("text", "left", "sentence"),
     [
         ("th3", ("comb", "even", 3), "has '3' at character 3"),
-        ("the", ("comb", "even", 3), "must have something to fill"),
+        ("the", ("comb", "even", 3), "must have a gap to fill"),
         ("_", ("combb", "even", 3), "Argument 'left order' must be a known name"),
         (
             "_",

@@ -105,7 +105,7 @@ def test_the_first_of_a_seed_is_reproduced(model):
     [
         (lambda m: unmask.generate(m, 3), "Argument 'prompts' must be texts, not 3"),
         (lambda m: unmask.generate(m, ["a_", 3]), "Argument 'prompts' must be a text, not 3"),
-        (lambda m: unmask.generate(m, "no blank"), "Argument 'prompts' must have something to fill"),
+        (lambda m: unmask.generate(m, "no blank"), "Argument 'prompts' must have a gap to fill"),
         (lambda m: unmask.generate(m, []), "Argument 'prompts' must be at least one text"),
         (lambda m: unmask.generate(3, "a_"), "Argument 'model' must be a model or the name of one, not 3"),
         (lambda m: unmask.generate(m, "a_", seed=-1), "Argument 'seed' must be"),

@@ -327,7 +327,7 @@ def test_generate_fills_a_prompt_of_words(place):
     assert all(text.startswith("the cat") for text in longer["texts"])
     assert answer("generate", *name, "--count 1")["length"] == tiny.LENGTH
     assert "--length must be at most 18" in complaint("generate", *name, "--length 19")
-    assert "must have something to fill" in complaint("generate", *name, "--prompt", "the cat")
+    assert "must have a gap to fill" in complaint("generate", *name, "--prompt", "the cat")
     assert "chat template" in complaint("generate", *name, "--chat --prompt", "cat")
 
 
