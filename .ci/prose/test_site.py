@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
+CHROMIUM = Path("/usr/bin/chromium")
 # What nobody outside calls: argument checks, files, loops, the import of torch, and the programs.
 PROGRAMS = ("cli", "app", "words")
 
@@ -92,3 +93,21 @@ def test_links_lead_to_a_page_and_its_anchor(site):
             assert found in site, f"{name}: {url}"
             if anchor and found.suffix == ".html":
                 assert unquote(anchor) in parsed[found].anchors, f"{name}: {url}"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_main_pages(site, scheme):
+    if not CHROMIUM.exists():
+        pytest.skip(f"needs {CHROMIUM}: apt-get install chromium")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM) as browser:
+        page = browser.new_page(color_scheme=scheme)
+        for name in ("index", "start", "results", "theory", "explorer"):
+            page.goto(site[Path(f"{name}.html")].as_uri())
+            if name == "start":  # buttons of code are added by a script of the theme
+                page.locator("nav.md-code__nav").first.wait_for(state="attached")
+            found += [(name, each["id"], each["nodes"][0]["html"]) for each in axe.run(page).response["violations"]]
+    assert found == []
