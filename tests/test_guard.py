@@ -175,6 +175,12 @@ def test_web_sockets_are_closed():
 JSON = ("content-type", "application/json")
 
 
+def test_a_length_that_is_no_number_is_refused():
+    assert (
+        status("POST", PREDICT, [*headed(JSON), (b"content-length", b"\xb2")], [b"{}"])[0] == 413
+    )  # ², a digit to some
+
+
 @pytest.mark.parametrize(
     ("headers", "parts", "wanted"),
     [
@@ -268,13 +274,15 @@ def test_the_first_line_is_the_only_one(served):
 
 def test_a_rebound_name_gets_nothing_from_the_page(served):
     port = served[0]
-    for path in ("/", "/config", "/theme.css", "/gradio_api/info", "/gradio_api/heartbeat/x", "/static/img/logo.svg"):
+    paths = ("/", "/names", "/config", "/theme.css", "/gradio_api/info", "/gradio_api/heartbeat/x")
+    for path in (*paths, "/static/img/logo.svg"):
         assert visitors.asked(port, "GET", path, [("Host", f"{EVIL}:{port}")]) == 403
         assert visitors.asked(port, "GET", path) in (400, 403)  # without a name at all
     own = [("Host", f"localhost:{port}")]
-    assert visitors.asked(port, headers=own) == 200
-    assert visitors.asked(port, headers=[*own, ("Origin", f"http://localhost:{port}")]) == 200
-    assert visitors.asked(port, headers=[*own, ("Origin", f"http://{EVIL}")]) == 403
+    for path in ("/", "/names"):
+        assert visitors.asked(port, "GET", path, own) == 200
+        assert visitors.asked(port, "GET", path, [*own, ("Origin", f"http://localhost:{port}")]) == 200
+        assert visitors.asked(port, "GET", path, [*own, ("Origin", f"http://{EVIL}")]) == 403
     upgrade = [("Upgrade", "websocket"), ("Sec-WebSocket-Key", "eA=="), ("Sec-WebSocket-Version", "13")]
     for host in (EVIL, f"localhost:{port}"):
         assert visitors.asked(port, "GET", JOIN, [("Host", host), *upgrade]) in (400, 403, 404, 405)

@@ -126,7 +126,14 @@ def html(chart: Chart) -> str:
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
-    ends, room = labels.html([_end(line, place, x_axis, y_axis) for place, line in enumerate(lines) if line.x.size])
+    ends, room = labels.html(
+        [_end(line, place, x_axis, y_axis) for place, line in enumerate(lines) if line.x.size],
+        [
+            np.stack([x_axis.place(line.x), y_axis.place(edge)], axis=1)
+            for line in scaled
+            for edge in ((line.low, line.high) if line.band else (line.high,))
+        ],
+    )
     legend = "".join(
         f'<li><button type="button" aria-pressed="true" data-line="{place}">{_swatch(line)}{escape(line.name)}'
         "</button></li>"

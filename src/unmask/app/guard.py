@@ -217,7 +217,7 @@ class Guard:
         most = UPLOAD + _FORM if upload else BODY
         large = Refusal(413, f"A request may have at most {most >> 20} MiB.")
         said = _values(scope, b"content-length")
-        if said and (not said[0].isdigit() or int(said[0][:20]) > most):
+        if said and (not said[0].isdecimal() or int(said[0][:20]) > most):
             return receive, large
         kind = _values(scope, b"content-type")
         wanted = "multipart/form-data" if upload else "application/json"

@@ -1,15 +1,19 @@
 """Names at the ends of curves, so that nobody has to go back and forth between a curve and its legend.
 
 Curves that end at the right edge have their names in the margin beside it, one below the other. Those that end before
-it have theirs next to the end, if it covers no other name. How wide letters are is known to the browser alone; here it
-is estimated, and a name that might not fit is left to the legend.
+it have theirs next to the end, if it covers neither another name nor a curve. How wide letters are is known to the
+browser alone; here it is estimated, and a name that might not fit is left to the legend.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+import numpy as np
+from numpy.typing import NDArray
+
 _TALL, _WIDE = 0.075, 0.0105  # of a name's line, and of a letter, as shares of a chart of 220 by 650 pixels
+_INK = 0.06  # of a name's line without the room above and below its letters
 _EDGE = 0.985  # what ends beyond this ends at the right edge
 _LONGEST = 28  # letters
 _MOST = 13  # names that stand one below the other
@@ -32,8 +36,13 @@ class End:
     y: float
 
 
-def html(ends: Sequence[End]) -> tuple[str, int]:
-    """The names, and how many letters wide the margin for them must be."""
+def html(ends: Sequence[End], curves: Sequence[NDArray[np.float64]]) -> tuple[str, int]:
+    """The names, and how many letters wide the margin for them must be.
+
+    Arguments:
+        ends: The ends of the curves.
+        curves: Every curve that is drawn, as places in the chart: shares of its width and height, shape `(points, 2)`.
+    """
     named = [end for end in ends if end.name and len(end.name) <= _LONGEST]
     beside = sorted((end for end in named if end.x >= _EDGE), key=lambda end: end.y)
     if len(beside) > _MOST:
@@ -43,17 +52,37 @@ def html(ends: Sequence[End]) -> tuple[str, int]:
     spans = [_span(end, 1.0, at) for end, at in zip(beside, heights, strict=True)]
     edge = 1.0 + _WIDE * room
     taken = [(1.0, edge, at) for at in heights]
+    parts = np.concatenate([np.empty((0, 4)), *(np.hstack([each[:-1], each[1:]]) for each in curves)])
     for end in sorted((end for end in named if end.x < _EDGE), key=lambda end: end.x):
         wide = _WIDE * (len(end.name) + 1)
         # To the right of the end if there is room, below first, as most curves come from above; else before and below.
         beyond = [(end.x, end.y - _TALL), (end.x, end.y), (end.x, end.y + _TALL)]
         for x, at in [*beyond, (end.x - wide, end.y - _TALL)]:
             free = all(x > right or x + wide < left or abs(at - y) >= _TALL for left, right, y in taken)
+            # A curve between a name and its end would take the name for itself.
+            low, high = min(at - _INK / 2, end.y), max(at + _INK / 2, end.y)
+            free = free and not _crossed(parts, (x + _WIDE / 2, low), (x + wide - _WIDE / 2, high))
             if free and -0.02 <= at <= 1.0 and x >= 0.0 and x + wide <= max(edge, 1.0):
                 taken.append((x, x + wide, at))
                 spans.append(_span(end, x, at))
                 break
     return (f'<div class="ends" aria-hidden="true">{"".join(spans)}</div>' if spans else ""), room
+
+
+def _crossed(parts: NDArray[np.float64], low: tuple[float, float], high: tuple[float, float]) -> bool:
+    """Whether a straight part of a curve, a row `x, y, x, y`, enters a rectangle with these corners.
+
+    Example:
+        >>> across, beside = np.array([[0.0, 0.0, 1.0, 1.0]]), np.array([[0.0, 0.5, 0.3, 0.5]])
+        >>> _crossed(across, (0.4, 0.4), (0.6, 0.6)), _crossed(beside, (0.4, 0.4), (0.6, 0.6))
+        (True, False)
+    """
+    start, way = parts[:, :2], parts[:, 2:] - parts[:, :2]
+    way = np.where(way == 0, 1e-12, way)
+    # How far along the part it passes the sides of the rectangle, in each direction.
+    sides = np.sort(np.stack([(low - start) / way, (high - start) / way]), axis=0)
+    enters, leaves = sides[0].max(axis=1, initial=0.0), sides[1].min(axis=1, initial=1.0)
+    return bool((enters <= leaves).any())
 
 
 def _apart(wanted: Sequence[float]) -> list[float]:
