@@ -12,7 +12,7 @@ _SUMMARIES = {
     "generate": "Generate text with a model, or fill the gaps of a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
     "calibrate": "Measure a model once, to find its best schedules.",
-    "advise": "Recommend how many steps to take, in which order, with which sizes.",
+    "advise": "Recommend how many steps to take, which order and which sizes.",
     "train": "Train a model of your own.",
     "explore": "Watch and compare schedules on a local web page.",
     "reproduce": "Make the paper's three figures, at full size.",
