@@ -295,7 +295,7 @@ def test_the_reward_is_learned_as_is_said():
     assert all(later > before - 0.001 for before, later in pairwise(goals))
     assert max(goals) < most
     page = " ".join((FOLDER.parent / "docs" / "sampling.md").read_text(encoding="utf-8").split())
-    assert f"the goal rises from {goals[0]:.3f} to {goals[-1]:.3f} in 300 updates" in page
+    assert f"the objective rises from {goals[0]:.3f} to {goals[-1]:.3f} in 300 updates" in page
     assert f"no distribution can reach more than {most:.3f}" in page
 
 
