@@ -189,7 +189,9 @@ def test_longer_texts_than_the_network_takes_are_refused():
 def test_losses_by_visible_tokens_are_refused_and_the_way_out_is_named():
     tokens = torch.zeros((4, LENGTH), dtype=torch.int64)
     for predictor in (PREDICTOR, Tempered(PREDICTOR, 2.0)):
-        with pytest.raises(InputError, match=r"remembers the steps in which they were revealed\. To score .*, use `replay`"):
+        with pytest.raises(
+            InputError, match=r"remembers the steps in which they were revealed\. To score .*, use `replay`"
+        ):
             random_order(predictor, tokens, rng=0)
         with pytest.raises(
             InputError, match=r"an order alone has no losses\. Measure planned schedules with `measure_rules`"
