@@ -28,9 +28,10 @@ MOST = 33 << 20  # bytes: the working tree is 31 MiB, and 64 may travel
 
 def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> int:
     """Copy what must travel; the number of its bytes."""
+    for kind in kinds:
+        KINDS[kind]().read(base / kind)  # which says what is missing, before anything is removed
     shutil.rmtree(carried, ignore_errors=True)
     for kind in kinds:
-        KINDS[kind]().read(base / kind)  # which says what is missing
         (carried / kind).mkdir(parents=True)
         for path in chosen(base / kind, DATA + MEASURED if networks else DATA):
             shutil.copy(path, carried / kind / path.name)
