@@ -25,24 +25,13 @@ SCORES = {"solved": "solves", "right": "answers", "valid": "writes valid molecul
 Row = dict[str, str]
 
 
-def measured() -> list[str]:
-    """The kinds that have been measured."""
-    return [kind for kind in KINDS if (common.RESULTS / f"atlas-{kind}.csv").exists()]
-
-
-def rows_of(kind: str, what: str = "") -> list[Row]:
-    """The rows of a table of a kind; none if there is no such table."""
-    name = f"atlas-{kind}{what}.csv"
-    return common.read(name) if (common.RESULTS / name).exists() else []
-
-
 def seen_of(kind: str) -> dict[str, object]:
     return json.loads((common.RESULTS / f"atlas-{kind}-seen.json").read_text(encoding="utf-8"))
 
 
 def budgets(kind: str) -> list[int]:
     """Numbers of evaluations at which rules were measured."""
-    return sorted({int(row["budget"]) for row in rows_of(kind, "-advised")})
+    return sorted({int(row["budget"]) for row in common.atlas_rows(kind, "-advised")})
 
 
 def at(rows: Sequence[Row], network: str, order: str, size: str) -> Row | None:
@@ -73,7 +62,7 @@ def _budget(kind: str) -> int:
 
 def section() -> str:
     """All that is said of the kinds."""
-    kinds = measured()
+    kinds = common.atlas_measured(KINDS)
     if not kinds:
         return UNTRAINED[0]
     figure = "![Bits per token against evaluations, a panel for each kind of data](figures/atlas.svg)"
@@ -87,7 +76,7 @@ def kinds_table(kinds: Sequence[str]) -> str:
     head = ["kind", "evaluations", *ORDERS.values(), "advised", "causal, comb", "left to right, one by one"]
     body = []
     for kind in kinds:
-        rows, steps = rows_of(kind), _budget(kind)
+        rows, steps = common.atlas_rows(kind), _budget(kind)
         cells = [at(rows, "both", order, f"even:{steps}") for order in ORDERS]
         cells += [at(rows, "both", "advised", str(steps)), at(rows, "causal", "comb", f"even:{steps}")]
         cells.append(one_by_one(rows, "left-to-right", "left-to-right"))
@@ -96,14 +85,14 @@ def kinds_table(kinds: Sequence[str]) -> str:
 
 
 def _paragraph(kind: str) -> str:
-    seen, rows = seen_of(kind), rows_of(kind)
+    seen, rows = seen_of(kind), common.atlas_rows(kind)
     said = [
         f"A text has {seen['tokens']} tokens to fill. For the network that looks both ways, the total correlation is "
         f"{seen['tc']:.2f} bits per token and the dual total correlation {seen['dtc']:.2f}."
     ]
-    said += [_anchors(rows), _advice(rows_of(kind, "-advised")), _masks(rows, _budget(kind))]
-    said += [_task(rows_of(kind, "-scores"), score) for score in SCORES]
-    said.append(_whole(rows_of(kind, "-whole")))
+    said += [_anchors(rows), _advice(common.atlas_rows(kind, "-advised")), _masks(rows, _budget(kind))]
+    said += [_task(common.atlas_rows(kind, "-scores"), score) for score in SCORES]
+    said.append(_whole(common.atlas_rows(kind, "-whole")))
     return f"### {seen['title']}\n\n" + " ".join(filter(None, said))
 
 

@@ -36,6 +36,17 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def atlas_rows(kind: str, what: str = "") -> list[dict[str, str]]:
+    """The rows of a table of the atlas; none if that kind of data has not been measured."""
+    name = f"atlas-{kind}{what}.csv"
+    return read(name) if (RESULTS / name).exists() else []
+
+
+def atlas_measured(kinds: Iterable[str]) -> list[str]:
+    """Which of these kinds of data have been measured."""
+    return [kind for kind in kinds if (RESULTS / f"atlas-{kind}.csv").exists()]
+
+
 def places(name: str) -> tuple[list[Path], Path]:
     """Where the figure of that name and its table go.
 

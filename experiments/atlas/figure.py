@@ -31,17 +31,6 @@ LINES: dict[str, tuple[str, str, str, dict[str, object]]] = {
 }
 
 
-def rows_of(kind: str, what: str = "") -> list[dict[str, str]]:
-    """The rows of a table of a kind; none if it has not been measured."""
-    name = f"atlas-{kind}{what}.csv"
-    return common.read(name) if (common.RESULTS / name).exists() else []
-
-
-def measured() -> list[str]:
-    """The kinds that have been measured."""
-    return [name for name in KINDS if (common.RESULTS / f"atlas-{name}.csv").exists()]
-
-
 def points(rows: Iterable[Row], network: str, order: str, size: str) -> np.ndarray:
     """Evaluations and bits per token of all settings of a rule, shape `(2, settings)`."""
     found = [
@@ -54,7 +43,7 @@ def points(rows: Iterable[Row], network: str, order: str, size: str) -> np.ndarr
 
 def costs(paths: Sequence[Path], narrow: Sequence[Path]) -> None:
     """Bits per token against evaluations, a panel for each kind."""
-    kinds = measured()
+    kinds = common.atlas_measured(KINDS)
     columns = min(3, len(kinds))
     height = -(-len(kinds) // columns)
     title = "What schedules cost on different kinds of data"
@@ -62,7 +51,7 @@ def costs(paths: Sequence[Path], narrow: Sequence[Path]) -> None:
         columns, (4.4 * columns, 3.6 * height + 0.8), paths, title=title, legend_columns=5, narrow=narrow, rows=height
     ) as axes:
         for ax, kind in zip(axes, kinds, strict=False):
-            _panel(ax, KINDS[kind].title, rows_of(kind))
+            _panel(ax, KINDS[kind].title, common.atlas_rows(kind))
         for ax in axes[len(kinds) :]:
             ax.set_visible(False)
 
@@ -84,7 +73,10 @@ def _panel(ax, title: str, rows: Sequence[Row]) -> None:
 
 def dependence(folder: Path, paths: Sequence[Path]) -> None:
     """Above the loss of a token against the share that is visible, below how much positions tell of each other."""
-    seen = {name: json.loads((folder / f"atlas-{name}-seen.json").read_text(encoding="utf-8")) for name in measured()}
+    seen = {
+        name: json.loads((folder / f"atlas-{name}-seen.json").read_text(encoding="utf-8"))
+        for name in common.atlas_measured(KINDS)
+    }
     with plot.sheet(len(seen), (3.4 * len(seen), 6.4), paths, title="What the data are like", rows=2) as axes:
         for column, (name, found) in enumerate(seen.items()):
             above, below = axes[column], axes[len(seen) + column]
@@ -104,7 +96,7 @@ def dependence(folder: Path, paths: Sequence[Path]) -> None:
 
 
 def main() -> None:
-    if not measured():
+    if not common.atlas_measured(KINDS):
         raise SystemExit("Error: no kind has been measured. Run: python -m experiments.atlas KIND")
     figures, _ = common.places("atlas")
     costs(figures, common.narrow(figures))
