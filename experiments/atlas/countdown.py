@@ -210,7 +210,7 @@ class Countdown(Kind):
     vocab = len(LETTERS)
     tested = 1024
     judged = ("right",)
-    seconds = 60
+    seconds = 50
     answers = 500_000  # training texts
 
     def make(self, folder: Path, shared: Path | None) -> None:

@@ -56,7 +56,7 @@ class Digits(Kind):
     vocab = 2
     layout = (28, 28)
     tested = 128
-    seconds = 120
+    seconds = 90
     held = 10_000  # training images that are for validation
 
     def make(self, folder: Path, shared: Path | None) -> None:
