@@ -90,10 +90,24 @@ def _paragraph(kind: str) -> str:
         f"A text has {seen['tokens']} tokens to fill. For the network that looks both ways, the total correlation is "
         f"{seen['tc']:.2f} bits per token and the dual total correlation {seen['dtc']:.2f}."
     ]
-    said += [_anchors(rows), _advice(common.atlas_rows(kind, "-advised")), _masks(rows, _budget(kind))]
+    updates: dict[str, int] = seen["updates"]  # pyright: ignore[reportAssignmentType]
+    said += [_trained(updates), _anchors(rows), _advice(common.atlas_rows(kind, "-advised"))]
+    if _alike(updates.get("both", 0), updates.get("both-comb", 0)):
+        said.append(_masks(rows, _budget(kind)))
     said += [_task(common.atlas_rows(kind, "-scores"), score) for score in SCORES]
     said.append(_whole(common.atlas_rows(kind, "-whole")))
     return f"### {seen['title']}\n\n" + " ".join(filter(None, said))
+
+
+def _trained(updates: dict[str, int]) -> str:
+    """How long each network learned."""
+    names = {"both": "both ways", "causal": "causal", "left-to-right": "left to right", "both-comb": "taught combs"}
+    return "Updates in training: " + ", ".join(f"{names[name]} {count:,}" for name, count in updates.items()) + "."
+
+
+def _alike(updates: int, others: int) -> bool:
+    """Whether two networks learned about as long, so that what they learned from can be compared."""
+    return abs(updates - others) <= 0.05 * updates
 
 
 def _anchors(rows: Sequence[Row]) -> str:

@@ -80,7 +80,7 @@ class Books(Kind):
     title = "English word pieces"
     length = 256
     vocab = 4096
-    seconds = 200
+    seconds = 80
 
     def __init__(self) -> None:
         self._pieces: list[str] = []

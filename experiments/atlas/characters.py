@@ -39,7 +39,7 @@ class Characters(Kind):
     title = "English characters"
     length = 256
     vocab = 27
-    seconds = 200
+    seconds = 120
     networks = ("both", "causal", "left-to-right")  # masks of combs against uniform ones: masks.py
     shipped: ClassVar[Mapping[str, str]] = {"both": "builtin", "causal": "causal"}
     ends = (70_000_000, 71_000_000, 72_000_000)  # of training, validation and test text

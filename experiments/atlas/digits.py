@@ -55,8 +55,8 @@ class Digits(Kind):
     length = 784
     vocab = 2
     layout = (28, 28)
-    tested = 128
-    seconds = 90
+    tested = 64
+    seconds = 70
     held = 10_000  # training images that are for validation
 
     def make(self, folder: Path, shared: Path | None) -> None:

@@ -168,6 +168,17 @@ def causal_rules(kind: Kind, count: int) -> list[Rule]:
     return found
 
 
+def compared(kind: Kind, count: int) -> list[Rule]:
+    """What is measured of a network that learned from masks of combs: enough to compare it with its twin."""
+    orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "margin": order.Margin()}
+    found = [
+        Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
+        for steps in budgets(count)
+        for name, which in orders.items()
+    ]
+    return [*found, Rule("random", f"even:{count}", Schedule(size.Even(count), order.Random()))]
+
+
 def left_to_right(count: int) -> Rule:
     return Rule("left-to-right", f"even:{count}", Schedule(size.Even(count), order.LeftToRight()))
 

@@ -70,7 +70,7 @@ class Molecules(Kind):
     vocab = len(PIECES) + 1
     tested = 1024
     judged = ("valid", "unique", "new")
-    seconds = 60
+    seconds = 40
 
     def __init__(self) -> None:
         self._known: NDArray[np.bytes_] = np.zeros(0, dtype="S1")  # training molecules, sorted

@@ -53,6 +53,7 @@ class Atlas:
     def __init__(self, kind: Kind, folder: Path, rows: int | None = None, batch: int = 512):
         self.kind, self.folder, self.rows, self.batch = kind, folder, rows or kind.tested, batch
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        torch.backends.cuda.matmul.allow_tf32 = True  # as networks were trained; several times faster
         folder.mkdir(parents=True, exist_ok=True)
 
     @cached_property
@@ -131,8 +132,10 @@ class Atlas:
 
     def wanted(self, name: str) -> list[Rule]:
         """The rules that are measured of a network."""
-        if name in BOTH:
+        if name == "both":
             return self.listed() + self.advised(name)
+        if name in BOTH:
+            return measuring.compared(self.kind, self.count)
         anchor = measuring.left_to_right(self.count)
         return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
 

@@ -35,6 +35,7 @@ def tables(atlas: Atlas, results: Path) -> None:
     common.write(results / f"{name}-advised.csv", CHOICES, choices(atlas))
     # Each order is a long list, and a figure has no use for it.
     kept = {"title": atlas.kind.title, **{key: value for key, value in atlas.see().items() if key != "orders"}}
+    kept["updates"] = updates(atlas.folder)
     (results / f"{name}-seen.json").write_text(json.dumps(kept) + "\n", encoding="utf-8")
     found = {
         network: writing.scored(atlas.kind, atlas.data.test, path, atlas.count)
@@ -49,23 +50,28 @@ def tables(atlas: Atlas, results: Path) -> None:
         common.write(results / f"{name}-whole.csv", measuring.WHOLE, json.loads(path.read_text(encoding="utf-8")))
 
 
+def updates(folder: Path) -> dict[str, int]:
+    """How many updates each network was trained for; those that were trained elsewhere are not told of."""
+    logs = {network: folder / f"{network}-run" / "log.csv" for network in NETWORKS}
+    last = {name: path.read_text(encoding="utf-8").split()[-1] for name, path in logs.items() if path.exists()}
+    return {name: int(line.partition(",")[0]) for name, line in last.items()}
+
+
 def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
     """Every cost, and by how much it is over the anchor: left to right, or one by one in random order."""
     one = f"even:{atlas.count}"
     anchor = atlas.costs.get("left-to-right", f"left-to-right/{one}") or atlas.costs.get("both", f"random/{one}")
     reads = float(atlas.test.counts.double().mean()) / atlas.kind.length
     for network in NETWORKS:
-        looking = (
-            {rule.name: not rule.schedule.blind for rule in atlas.wanted(network)} if atlas.there([network]) else {}
-        )
-        for rule in atlas.costs.names(network):
-            cost = atlas.costs.get(network, rule)
-            assert cost is not None
+        for wanted in atlas.wanted(network) if atlas.costs.names(network) else ():
+            rule = wanted.name
+            if (cost := atlas.costs.get(network, rule)) is None:
+                continue
             which, _, how_many = rule.rpartition("/")
             over, over_error = (math.nan, math.nan) if anchor is None else paired(cost, anchor)
             spent = float(cost.evaluations.mean())
             # A rule that looks reads all masked positions before each step: of even steps half of them on average.
-            looks = reads * (spent + 1) / 2 if looking.get(rule) else reads
+            looks = reads * (spent + 1) / 2 if not wanted.schedule.blind else reads
             yield {
                 "network": network,
                 "order": which,
@@ -84,7 +90,7 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
 
 def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
     """At every budget, what `advise` picked against the best of all rules on the test rows."""
-    for network in atlas.there(BOTH):
+    for network in atlas.there(["both"]):
         names = [name for name in atlas.costs.names(network) if not name.startswith("advised/")]
         found = {name: cost for name in names if (cost := atlas.costs.get(network, name)) is not None}
         advice = {rule.size: rule.schedule for rule in atlas.advised(network)}
