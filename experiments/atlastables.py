@@ -1,7 +1,6 @@
-"""What docs/atlas.md says of the kinds of data, from the committed results of those that have some.
+"""The tables of docs/atlas.md about six kinds of data, from the committed results of those that have been measured.
 
-One figure with a panel for each kind, one table, and one paragraph for each kind. Words about numbers are made here, so
-that they follow the numbers; why an order wins is written by hand, on the page.
+What the tables mean is written by hand on the page; `.ci/prose/test_atlas.py` compares its numbers with the results.
 """
 
 import json
@@ -11,27 +10,45 @@ import chaintables
 import common
 from common import markdown
 
-KINDS = ("books", "characters", "sudoku", "countdown", "molecules", "digits")
-UNTRAINED = (
-    "The models of the six kinds have not been trained yet, so this page has no numbers for them.",
-    "The models of the other kinds have not been trained yet.",
-)
-ORDERS = {
-    "random": "random order", "comb": "comb", "spread": "spread", "halton": "Halton", "learned": "learned order",
-    "confidence": "confidence", "margin": "margin", "entropy": "entropy",
-}  # fmt: skip
-SCORES = {"solved": "solves", "right": "answers", "valid": "writes valid molecules in", "unique": "", "new": ""}
+KINDS = {
+    "books": "word pieces",
+    "characters": "characters",
+    "sudoku": "Sudoku",
+    "countdown": "countdown",
+    "molecules": "molecules",
+    "digits": "digits",
+}
+# What the network that looks both ways is run with: label -> order, sizes.
+BLIND = {
+    "random, even": ("random", "even"),
+    "random, cosine": ("random", "cosine"),
+    "random, tc": ("random", "tc"),
+    "random, dtc": ("random", "dtc"),
+    "random, minimax-min": ("random", "minimax"),
+    "comb, even": ("comb", "even"),
+    "comb by rows, even": ("comb by rows", "even"),
+    "spread, even": ("spread", "even"),
+    "Halton, even": ("halton", "even"),
+    "learned order, even": ("learned", "even"),
+}
+REACTIVE = {
+    "confidence, even": ("confidence", "even"),
+    "margin, even": ("margin", "even"),
+    "entropy, even": ("entropy", "even"),
+}
+ORDERS = {"halton": "Halton", "learned": "learned order", "blocks-32/margin": "margin in blocks of 32"}
+PICKED = {
+    "sets, explicit": "learned order",
+    "dilated, explicit": "dilated rounds",
+    "confidence, threshold": "confidence threshold",
+}
+NETWORKS = {"both": "both ways", "both-comb": "taught combs", "causal": "causal", "left-to-right": "left to right"}
 
 Row = dict[str, str]
 
 
 def seen_of(kind: str) -> dict[str, object]:
     return json.loads((common.RESULTS / f"atlas-{kind}-seen.json").read_text(encoding="utf-8"))
-
-
-def budgets(kind: str) -> list[int]:
-    """Numbers of evaluations at which rules were measured."""
-    return sorted({int(row["budget"]) for row in common.atlas_rows(kind, "-advised")})
 
 
 def at(rows: Sequence[Row], network: str, order: str, size: str) -> Row | None:
@@ -46,145 +63,151 @@ def one_by_one(rows: Sequence[Row], network: str, order: str) -> Row | None:
     return max(own, key=lambda row: int(row["size"].partition(":")[2]), default=None)
 
 
+def budgets(rows: Sequence[Row]) -> list[int]:
+    """Numbers of evaluations at which every order was measured: those of random order, without one by one."""
+    even = {r["size"] for r in rows if (r["network"], r["order"]) == ("both", "random") and r["size"][:5] == "even:"}
+    return sorted(int(each.partition(":")[2]) for each in even)[:-1]
+
+
+def _rule(name: str) -> str:
+    """A rule for readers; the number of its steps stands beside it."""
+    order, _, size = name.rpartition("/")
+    family, _, number = size.partition(":")
+    own = {
+        "threshold": f"confidence threshold {number}",
+        "entropy-bound": f"entropy bound {number}",
+        "rounds": "dilated rounds",
+    }
+    return own.get(family) or (order if order == "advised" else f"{ORDERS.get(order, order)}, {family}")
+
+
+def _schedule(words: str) -> str:
+    """An advised schedule for readers."""
+    order, _, size = words.partition(", ")
+    return PICKED.get(words) or f"{ORDERS.get(order, order)}, {'best sizes' if size.startswith('stretched') else size}"
+
+
 def _bits(row: Row | None) -> str:
-    return "" if row is None else f"{float(row['bits']):.3f} ± {float(row['error']):.3f}"
+    return "–" if row is None else f"{float(row['bits']):.3f}"
 
 
 def _signed(value: str, error: str) -> str:
     return f"{float(value):+.3f} ± {float(error):.3f}".replace("-", "−")
 
 
-def _budget(kind: str) -> int:
-    """About a sixteenth of the tokens: the second of the budgets, or the only one."""
-    found = budgets(kind)
-    return found[min(1, len(found) - 1)]
-
-
-def section() -> str:
-    """All that is said of the kinds."""
-    kinds = common.atlas_measured(KINDS)
-    if not kinds:
-        return UNTRAINED[0]
-    figure = "![Bits per token against evaluations, a panel for each kind of data](figures/atlas.svg)"
-    why = "![Loss curves, and how much positions tell of each other, for each kind](figures/atlas-dependence.svg)"
-    rest = [] if len(kinds) == len(KINDS) else [UNTRAINED[1]]
-    return "\n\n".join([figure, kinds_table(kinds), why, *map(_paragraph, kinds), *rest])
-
-
-def kinds_table(kinds: Sequence[str]) -> str:
-    """Bits per token of every kind in as many evaluations as a sixteenth of its tokens."""
-    head = ["kind", "evaluations", *ORDERS.values(), "advised", "causal, comb", "left to right, one by one"]
+def networks() -> str:
+    """What the data and the networks are like."""
+    head = ["kind", "tokens to fill", "TC", "DTC", *(f"updates, {label}" for label in NETWORKS.values())]
     body = []
-    for kind in kinds:
-        rows, steps = common.atlas_rows(kind), _budget(kind)
-        cells = [at(rows, "both", order, f"even:{steps}") for order in ORDERS]
-        cells += [at(rows, "both", "advised", str(steps)), at(rows, "causal", "comb", f"even:{steps}")]
-        cells.append(one_by_one(rows, "left-to-right", "left-to-right"))
-        body.append([str(seen_of(kind)["title"]), str(steps), *map(_bits, cells)])
+    for kind in common.atlas_measured(KINDS):
+        seen = seen_of(kind)
+        updates: dict[str, int] = seen["updates"]  # pyright: ignore[reportAssignmentType]
+        there = {row["network"] for row in common.atlas_rows(kind)}
+        learned = [
+            f"{updates[name]:,}" if name in updates else "built in" if name in there else "–" for name in NETWORKS
+        ]
+        body.append([KINDS[kind], str(seen["tokens"]), f"{seen['tc']:.2f}", f"{seen['dtc']:.2f}", *learned])
     return markdown(head, body)
 
 
-def _paragraph(kind: str) -> str:
-    seen, rows = seen_of(kind), common.atlas_rows(kind)
-    said = [
-        f"A text has {seen['tokens']} tokens to fill. For the network that looks both ways, the total correlation is "
-        f"{seen['tc']:.2f} bits per token and the dual total correlation {seen['dtc']:.2f}."
-    ]
-    updates: dict[str, int] = seen["updates"]  # pyright: ignore[reportAssignmentType]
-    said += [_trained(updates), _anchors(rows), _advice(common.atlas_rows(kind, "-advised"))]
-    if _alike(updates.get("both", 0), updates.get("both-comb", 0)):
-        said.append(_masks(rows, _budget(kind)))
-    said += [_task(common.atlas_rows(kind, "-scores"), score) for score in SCORES]
-    said.append(_whole(common.atlas_rows(kind, "-whole")))
-    return f"### {seen['title']}\n\n" + " ".join(filter(None, said))
+def costs(which: int) -> str:
+    """Bits per token of every rule, a column for each kind; the lowest of a network that looks both ways in bold.
+
+    Arguments:
+        which: The place of the number of evaluations among those that were measured.
+    """
+    kinds = common.atlas_measured(KINDS)
+    rows = {kind: common.atlas_rows(kind) for kind in kinds}
+    steps = {kind: budgets(rows[kind])[which] for kind in kinds}
+    lowest = {kind: min(_bits(row) for row in _both_ways(rows[kind], steps[kind]).values() if row) for kind in kinds}
+    body = [["*evaluations*", *(f"*{steps[kind]}*" for kind in kinds)]]
+    for label in (*BLIND, *REACTIVE, "advised"):
+        cells = [_bits(_both_ways(rows[kind], steps[kind])[label]) for kind in kinds]
+        marked = [f"**{cell}**" if cell == lowest[kind] else cell for kind, cell in zip(kinds, cells, strict=True)]
+        body.append([label, *marked])
+    one = {"random, one by one": ("both", "random"), "left to right, one by one": ("left-to-right", "left-to-right")}
+    body.append(["causal, comb", *(_bits(at(rows[kind], "causal", "comb", f"even:{steps[kind]}")) for kind in kinds)])
+    body += [[label, *(_bits(one_by_one(rows[kind], *key)) for kind in kinds)] for label, key in one.items()]
+    errors = [max(_errors(rows[kind], steps[kind])) for kind in kinds]
+    body.append(["*error of a difference*", *(f"*{error:.3f}*" for error in errors)])
+    return markdown(["order, sizes", *(KINDS[kind] for kind in kinds)], body)
 
 
-def _trained(updates: dict[str, int]) -> str:
-    """How long each network learned."""
-    names = {"both": "both ways", "causal": "causal", "left-to-right": "left to right", "both-comb": "taught combs"}
-    return "Updates in training: " + ", ".join(f"{names[name]} {count:,}" for name, count in updates.items()) + "."
+def _both_ways(rows: Sequence[Row], steps: int) -> dict[str, Row | None]:
+    found = {label: at(rows, "both", order, f"{size}:{steps}") for label, (order, size) in (BLIND | REACTIVE).items()}
+    return {**found, "advised": at(rows, "both", "advised", str(steps))}
 
 
-def _alike(updates: int, others: int) -> bool:
-    """Whether two networks learned about as long, so that what they learned from can be compared."""
-    return abs(updates - others) <= 0.05 * updates
+def _errors(rows: Sequence[Row], steps: int) -> list[float]:
+    return [float(row["over_error"]) for row in _both_ways(rows, steps).values() if row]
 
 
-def _anchors(rows: Sequence[Row]) -> str:
-    """One token at a time, left to right and in random order."""
-    left, random = one_by_one(rows, "left-to-right", "left-to-right"), one_by_one(rows, "both", "random")
-    if left is None or random is None:
-        return ""
-    return (
-        f"One token at a time, the left-to-right network takes {_bits(left)} bits per token, and the one that looks "
-        f"both ways takes {_bits(random)} in random order."
-    )
+def advice() -> str:
+    """What `advise` picked at every number of evaluations, and the best of all rules on the test texts."""
+    head = ["kind", "evaluations", "advised", "bits per token", "lowest of all rules", "advised minus lowest"]
+    body = []
+    for kind in common.atlas_measured(KINDS):
+        for row in common.atlas_rows(kind, "-advised"):
+            cells = [_schedule(row["schedule"]), f"{float(row['bits']):.3f}", _rule(row["best"])]
+            same = float(row["over"]) == 0 == float(row["over_error"])
+            cells.append("the same" if same else _signed(row["over"], row["over_error"]))
+            body.append([KINDS[kind], row["budget"], *cells])
+    return markdown(head, body)
 
 
-def _advice(rows: Sequence[Row]) -> str:
-    """How often the advice was as good as the best rule, and what was better where it was not."""
-    own = [row for row in rows if row["network"] == "both"]
-    if not own:
-        return ""
-    good = sum(row["within"] == "yes" for row in own)
-    said = f"The schedule that `advise` picks is within two standard errors of the best rule at {good} of {len(own)} "
-    said += "numbers of evaluations."
-    for row in own:
-        if row["within"] != "yes":
-            said += (
-                f" In {row['budget']} evaluations it picks {row['schedule']}, which takes "
-                f"{_signed(row['over'], row['over_error'])} bits per token against `{row['best']}`."
-            )
-    return said
+def scores(kind: str, score: str, rules: Sequence[tuple[str, str]], draws: Sequence[str]) -> str:
+    """What written texts are worth, in per cent, against evaluations.
+
+    Arguments:
+        kind: The kind of data.
+        score: The score's column.
+        rules: The network and the rule of every line.
+        draws: How tokens were drawn.
+    """
+    found = {(r["network"], r["rule"], r["draw"]): r for r in common.atlas_rows(kind, "-scores")}
+    body = []
+    for network, rule in rules:
+        own = [found[network, rule, draw] for draw in draws]
+        spent = f"{float(own[0]['evaluations']):.3g}"
+        shares = [f"{100 * float(row[score]):.1f} ± {100 * float(row[f'{score}_error']):.1f}" for row in own]
+        forward = f"{float(own[0]['tokens_per_forward']):.2f}"
+        body.append([f"{NETWORKS[network]}: {_rule(rule)}", spent, forward, *shares])
+    return markdown(["network: order, sizes", "evaluations", "tokens per forward", *draws], body)
 
 
-def _masks(rows: Sequence[Row], steps: int) -> str:
-    """Training on the masks of combs against uniform ones, under a comb."""
-    uniform, own = (at(rows, network, "comb", f"even:{steps}") for network in ("both", "both-comb"))
-    if uniform is None or own is None:
-        return ""
-    return (
-        f"In a comb of {steps} steps, training half of every batch on the masks of combs takes {_bits(own)} bits per "
-        f"token instead of {_bits(uniform)}."
-    )
+def solved() -> str:
+    names = ("random", "comb", "margin", "confidence")
+    rules = [("both", f"{name}/even:{steps}") for steps in (3, 7, 28) for name in names]
+    rules += [("both", f"blocks-32/margin/even:{steps}") for steps in (2, 14)]
+    return scores("sudoku", "solved", rules, ("temperature 1", "greedy"))
 
 
-def _task(rows: Sequence[Row], score: str) -> str:
-    """The best rule of each draw by a score, and random order beside it."""
-    verb = SCORES[score]
-    own = [row for row in rows if row.get(score) and row["network"] == "both"]
-    if not verb or not own:
-        return ""
-    said = []
-    for draw in dict.fromkeys(row["draw"] for row in own):
-        drawn = [row for row in own if row["draw"] == draw]
-        best = max(drawn, key=lambda row: float(row[score]))
-        random = [row for row in drawn if row["rule"].startswith("random/even:")]
-        usual = max(random, key=lambda row: float(row["evaluations"]), default=None)
-        said.append(
-            f"{_drawn(draw)}, `{best['rule']}` {verb} {_share(best, score)} with "
-            f"{float(best['tokens_per_forward']):.3g} tokens per evaluation"
-            + ("." if usual is None else f", and random order one token at a time {_share(usual, score)}.")
-        )
-    return " ".join(said)
+def right() -> str:
+    rules = [("both", f"{name}/even:4") for name in ("random", "comb", "margin")]
+    rules += [("both", "advised/4"), ("causal", "comb/even:4")]
+    rules += [("both", f"{name}/even:8") for name in ("random", "comb", "margin")]
+    rules += [("both", "advised/8"), ("both", "entropy/entropy-bound:0.1"), ("both", "confidence/threshold:0.9")]
+    rules += [("causal", "comb/even:8"), ("both", "random/even:16"), ("both", "margin/even:16")]
+    rules += [("left-to-right", "left-to-right/even:16")]
+    return scores("countdown", "right", rules, ("temperature 1", "greedy"))
 
 
-def _drawn(draw: str) -> str:
-    return "With the most likely tokens" if draw == "greedy" else f"At {draw}"
+def new() -> str:
+    rules = [("both", f"{name}/even:12") for name in ("random", "comb", "halton", "learned", "margin")]
+    rules += [("both", "advised/12"), ("causal", "comb/even:12")]
+    rules += [("both", f"{name}/even:24") for name in ("random", "comb", "halton", "learned", "margin")]
+    rules += [("both", "advised/24"), ("causal", "comb/even:24"), ("both", "entropy/entropy-bound:0.1")]
+    rules += [("both", "random/even:48"), ("both", "margin/even:48"), ("left-to-right", "left-to-right/even:48")]
+    return scores("molecules", "new", rules, ("temperature 1", "greedy"))
 
 
-def _share(row: Row, score: str) -> str:
-    return f"{100 * float(row[score]):.1f} ± {100 * float(row[f'{score}_error']):.1f} %"
-
-
-def _whole(rows: Sequence[Row]) -> str:
-    """Likelihoods of whole texts on all test rows."""
-    said = [
-        f"{row['network']} {row['rule']} {float(row['nats']):.2f} ± {float(row['error']):.2f}"
-        for row in rows
-        if row["network"] in ("both", "left-to-right")
-    ]
-    return "" if not said else f"Nats per text on all {rows[0]['texts']} test texts: {'; '.join(said)}."
-
-
-TABLES: dict[str, Callable[[], str]] = {**chaintables.TABLES, "atlas": section}
+TABLES: dict[str, Callable[[], str]] = {
+    **chaintables.TABLES,
+    "atlas-networks": networks,
+    "atlas-few": lambda: costs(1),
+    "atlas-more": lambda: costs(-2),
+    "atlas-advice": advice,
+    "atlas-solved": solved,
+    "atlas-right": right,
+    "atlas-new": new,
+}

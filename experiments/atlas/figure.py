@@ -8,11 +8,14 @@ into docs/atlas.md by `experiments/tables.py`.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from experiments import common
 from experiments.atlas.kinds import KINDS
+from matplotlib.ticker import LogLocator, NullLocator
 
 from unmask import plot
 
@@ -66,33 +69,58 @@ def _panel(ax, title: str, rows: Sequence[Row]) -> None:
         ax.axhline(anchor[1, 0], color="#777777", linewidth=1, dashes=(4, 3), label="left to right, one by one")
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:.0f}")
+    ax.set_yscale("log")  # rules that fail cost several times as much as others, which would be drawn over each other
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_locator(NullLocator())
     ax.set_title(title)
     ax.set_xlabel("evaluations per text")
     ax.set_ylabel("bits per token")
 
 
-def dependence(folder: Path, paths: Sequence[Path]) -> None:
-    """Above the loss of a token against the share that is visible, below how much positions tell of each other."""
-    seen = {
-        name: json.loads((folder / f"atlas-{name}-seen.json").read_text(encoding="utf-8"))
-        for name in common.atlas_measured(KINDS)
-    }
-    with plot.sheet(len(seen), (3.4 * len(seen), 6.4), paths, title="What the data are like", rows=2) as axes:
-        for column, (name, found) in enumerate(seen.items()):
-            above, below = axes[column], axes[len(seen) + column]
-            loss = np.array(found["loss"])
-            above.plot(np.linspace(0, 1, loss.size, endpoint=False), loss, color="#0072B2")
-            above.set_title(f"{KINDS[name].title}\nTC {found['tc']:.2f}, DTC {found['dtc']:.2f} bits per token")
-            above.set_xlabel("share of the tokens to fill that is visible")
-            above.set_ylabel("bits of a masked token")
-            if "distance" in found:
-                told = np.array(found["distance"])
-                below.plot(np.arange(1, told.size), np.maximum(told[1:], 1e-5), color="#AA3377")
-                below.set(xscale="log", yscale="log", xlabel="distance", ylabel="nats told")
-            else:
-                below.imshow(np.array(found["map"]), cmap="viridis")
-                below.set(xticks=[], yticks=[], xlabel="nats told of the cell in the middle")
-                below.grid(False)
+def dependence(folder: Path, paths: Sequence[Path], narrow: Sequence[Path]) -> None:
+    """For each kind the loss of a token against the share that is visible, and below it how much positions tell."""
+    kinds = common.atlas_measured(KINDS)
+    columns = min(3, len(kinds))
+    bands = -(-len(kinds) // columns)
+    title = "What the data are like"
+    with plot.sheet(columns, (4.4 * columns, 6 * bands), paths, title=title, narrow=narrow, rows=2 * bands) as axes:
+        for place in range(bands * columns):
+            band, column = divmod(place, columns)
+            above, below = axes[2 * band * columns + column], axes[(2 * band + 1) * columns + column]
+            if place >= len(kinds):
+                above.set_visible(False)
+                below.set_visible(False)
+                continue
+            name = kinds[place]
+            _seen(above, below, KINDS[name].title, json.loads((folder / f"atlas-{name}-seen.json").read_text("utf-8")))
+
+
+def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
+    loss = np.array(found["loss"])
+    above.plot(np.linspace(0, 1, loss.size, endpoint=False), loss, color="#0072B2")
+    above.set_title(f"{title}\nTC {found['tc']:.2f}, DTC {found['dtc']:.2f} bits per token")
+    above.set(xlabel="share of the tokens to fill that is visible", ylabel="bits of a masked token", ylim=(0, None))
+    if "distance" in found:
+        middle, told = pooled(np.array(found["distance"]) / np.log(2))
+        below.plot(middle, told, color="#AA3377", marker="o", markersize=3)
+        below.set(xscale="log", yscale="log", xlabel="distance in tokens", ylabel="bits that one tells of another")
+        below.set_xticks([each for each in (1, 2, 4, 8, 16, 32, 64) if each <= middle[-1]])
+        below.xaxis.set_major_formatter("{x:.0f}")
+        below.xaxis.set_minor_locator(NullLocator())
+    else:
+        image = below.imshow(np.array(found["map"]) / np.log(2), cmap="viridis")
+        below.figure.colorbar(image, ax=below, shrink=0.8)
+        below.set(xticks=[], yticks=[], xlabel="bits that each cell tells of the middle one")
+        below.grid(False)
+
+
+def pooled(told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means over stretches of distances that grow with them, and their middles: far apart, single values are noise."""
+    ends = np.unique(np.round(np.geomspace(1, told.size, 16)).astype(int))
+    means = np.array([told[low:high].mean() for low, high in pairwise(ends)])
+    middles = np.array([(low + high - 1) / 2 for low, high in pairwise(ends)])
+    return middles[means > 0], means[means > 0]
 
 
 def main() -> None:
@@ -101,7 +129,7 @@ def main() -> None:
     figures, _ = common.places("atlas")
     costs(figures, common.narrow(figures))
     pictures, _ = common.places("atlas-dependence")
-    dependence(common.RESULTS, pictures)
+    dependence(common.RESULTS, pictures, common.narrow(pictures))
 
 
 if __name__ == "__main__":
