@@ -92,7 +92,7 @@ def _bits(row: Row | None) -> str:
 
 
 def _signed(value: str, error: str) -> str:
-    return f"{float(value):+.3f} ± {float(error):.3f}".replace("-", "−")
+    return f"{float(value):+.4f} ± {float(error):.4f}".replace("-", "−")
 
 
 def networks() -> str:
