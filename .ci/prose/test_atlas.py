@@ -1,0 +1,214 @@
+"""What docs/atlas.md says by hand about six kinds of data, against the committed results."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unmask import size
+from unmask.information.curve import Curve
+
+ROOT = Path(__file__).parent.parent.parent
+KINDS = ("books", "characters", "sudoku", "countdown", "molecules", "digits")
+EARLY = ("sudoku", "countdown", "molecules", "digits")  # kinds whose loss falls early
+
+
+@pytest.fixture(scope="module")
+def tables():
+    sys.path.insert(0, str(ROOT / "experiments"))
+    import atlastables
+
+    return atlastables
+
+
+@pytest.fixture(scope="module")
+def page():
+    whole = " ".join((ROOT / "docs" / "atlas.md").read_text(encoding="utf-8").split())
+    return whole[whole.index("## Six kinds of data") :]
+
+
+def rows(kind, what=""):
+    import common
+
+    return common.atlas_rows(kind, what)
+
+
+def bits(tables, kind, network, order, sizes):
+    return float(tables.at(rows(kind), network, order, sizes)["bits"])
+
+
+def score(kind, network, rule, column, draw="temperature 1"):
+    own = [r for r in rows(kind, "-scores") if (r["network"], r["rule"], r["draw"]) == (network, rule, draw)]
+    return 100 * float(own[0][column])
+
+
+def seen(kind):
+    return json.loads((ROOT / "experiments" / "results" / f"atlas-{kind}-seen.json").read_text(encoding="utf-8"))
+
+
+def random_order(tables, kind):
+    """Number of evaluations -> sizes -> bits, in random order."""
+    steps = [each for each in tables.budgets(rows(kind)) if each > 1]
+    names = ("even", "cosine", "tc", "dtc", "minimax")
+    return {n: {name: bits(tables, kind, "both", "random", f"{name}:{n}") for name in names} for n in steps}
+
+
+def test_the_advice_is_as_good_as_is_said(tables, page):
+    found = [row for kind in KINDS for row in rows(kind, "-advised")]
+    assert all(row["within"] == "yes" for row in found)
+    assert f"within two standard errors of the lowest cost in all {len(found)} cases" in page
+    below = [row for row in found if float(row["over"]) < -2 * float(row["over_error"])]
+    assert len(below) == 6
+    assert "In six of them it is lower than every other rule by more than two standard errors" in page
+    reactive = [row["schedule"].split(", ")[0] for row in rows("sudoku", "-advised")]
+    assert set(reactive) <= {"entropy", "margin", "confidence"}
+    assert len(reactive) == 5
+    assert "recommends the reactive rules at all five numbers of evaluations" in page
+    seven = next(row for row in rows("sudoku", "-advised") if row["budget"] == "7")
+    assert seven["schedule"] == "confidence, threshold"
+    assert f"at 7 a confidence threshold that needs only {float(seven['evaluations']):.1f} of them" in page
+
+
+def test_schedules_follow_the_dependence_as_is_said(tables, page):
+    for kind in KINDS:
+        found = seen(kind)
+        share = found["dtc"] / found["tc"]
+        assert (share < 0.26) if kind in EARLY else (share > 2 / 3)
+        for costs in random_order(tables, kind).values():
+            assert costs["dtc"] < costs["tc"]
+            assert (costs["cosine"] < costs["even"]) == (kind in EARLY)
+            assert kind in EARLY or min(costs, key=costs.get) == "even"
+            assert costs["minimax"] - min(costs["tc"], costs["dtc"]) < 0.005
+    sudoku = random_order(tables, "sudoku")
+    assert [n for n, costs in sudoku.items() if costs["dtc"] < costs["even"]] == [n for n in sudoku if n >= 7]
+    every = [costs for kind in KINDS for costs in random_order(tables, kind).values()]
+    assert sum(costs["minimax"] < min(costs["tc"], costs["dtc"]) for costs in every) > len(every) / 2
+    paid = sorted(
+        costs["minimax"] - costs["even"] for costs in (random_order(tables, k)[16] for k in ("books", "characters"))
+    )
+    assert f"it costs {paid[0]:.2f} to {paid[1]:.2f} bits in 16 evaluations" in page
+
+
+def test_the_loss_curves_show_what_is_said(page):
+    for kind in ("books", "characters"):
+        told = np.array(seen(kind)["distance"])
+        assert told[1] > 100 * told[16]
+    loss = seen("sudoku")["loss"]
+    said = f"an empty cell costs {loss[0]:.2f} bits at first, and {loss[len(loss) // 5]:.2f} once a fifth"
+    assert said in page
+    curves = {kind: seen(kind)["loss"] for kind in ("molecules", "digits")}
+    first, second = ([f"{value:.2f}" for value in loss[:2]] for loss in curves.values())
+    assert f"from {first[0]} to {first[1]} bits with the first token, on digits from {second[0]} to {second[1]}" in page
+    three = size.Optimal(3, Curve(curves["molecules"])).sizes(48)
+    assert f"the best three steps reveal {three[0]}, {three[1]} and {three[2]} tokens" in page
+    assert all(size.Optimal(6, Curve(loss)).sizes(len(loss))[0] == 1 for loss in curves.values())
+
+
+def test_word_pieces_cost_what_is_said(tables, page):
+    few = {name: bits(tables, "books", "both", name, "even:16") for name in ("comb", "spread", "halton", "learned")}
+    assert max(few.values()) - min(few.values()) < 0.004
+    random, one = (bits(tables, "books", "both", "random", f"even:{n}") for n in (16, 256))
+    assert f"about {random - few['comb']:.2f} bits below random order" in page
+    assert f"they cost {few['comb']:.3f} bits against {one:.3f}, which is {few['comb'] - one:.3f} more" in page
+    assert f"The learned order costs {few['learned'] - one:.3f} more" in page
+    assert abs(bits(tables, "books", "both", "comb", "even:64") - one) < 0.004
+    errors = [float(row["over_error"]) for row in rows("books", "-advised") if float(row["over_error"])]
+    assert all(0.0035 < error < 0.0045 for error in errors)
+    lost = sorted(
+        bits(tables, "books", "both", n, "even:16") - few["comb"] for n in ("confidence", "margin", "entropy")
+    )
+    assert f"cost {lost[0]:.1f} to {lost[-1]:.1f} bits more than the comb" in page
+    causal = bits(tables, "books", "causal", "comb", "even:16")
+    assert causal < min(float(row["bits"]) for row in rows("books") if row["network"] == "both")
+    left = float(tables.one_by_one(rows("books"), "left-to-right", "left-to-right")["bits"])
+    assert f"The causal network costs {causal:.3f} bits in 16 evaluations" in page
+    assert f"and left to right costs {left:.3f}" in page
+
+
+def test_characters_cost_what_is_said(tables, page):
+    comb, learned = (bits(tables, "characters", "both", name, "even:16") for name in ("comb", "learned"))
+    one = bits(tables, "characters", "both", "random", "even:256")
+    assert f"A comb of 16 evaluations costs {comb:.3f} bits, and one by one in random order costs {one:.3f}" in page
+    assert f"{learned:.3f}" == f"{comb:.3f}"
+    left = float(tables.one_by_one(rows("characters"), "left-to-right", "left-to-right")["bits"])
+    assert f"({left:.3f} bits against 1.391)" in page
+
+
+def test_boards_are_solved_as_is_said(tables, page):
+    names = ("margin", "comb", "random", "confidence")
+    share = {(name, n): score("sudoku", "both", f"{name}/even:{n}", "solved") for name in names for n in (7, 28)}
+    few, more = ([f"{share[name, n]:.0f} %" for name in names[:3]] for n in (7, 28))
+    assert f"the margin rule solves {few[0]} of the boards at temperature 1 and a comb {few[1]}." in page
+    assert f"In 28 evaluations it is {more[0]} against {more[1]}, and random order solves {more[2]}." in page
+    assert abs(share["confidence", 28] - share["margin", 28]) < 2
+    blocks = score("sudoku", "both", "blocks-32/margin/even:14", "solved")
+    assert f"in 38 evaluations it solves {blocks:.0f} %" in page
+    assert f"{bits(tables, 'sudoku', 'causal', 'comb', 'even:3'):.3f} bits in 3 evaluations" in page
+
+
+def test_puzzles_and_molecules_are_worth_what_is_said(tables, page):
+    bound, advised = (score("countdown", "both", rule, "right") for rule in ("entropy/entropy-bound:0.1", "advised/8"))
+    assert f"takes 6.1 evaluations answers {bound:.1f} % at temperature 1" in page
+    assert f"the advised schedule of 8 evaluations answers {advised:.1f} %" in page
+    comb = score("countdown", "causal", "comb/even:8", "right")
+    left = score("countdown", "left-to-right", "left-to-right/even:16", "right")
+    assert f"a comb of 8 evaluations answers {comb:.1f} %, and left to right in 16 evaluations {left:.1f} %" in page
+    best, even = (bits(tables, "molecules", "both", *rule) for rule in (("advised", "3"), ("spread", "even:3")))
+    assert f"{best:.3f} bits in 3 evaluations, where even sizes in the same order cost {even:.3f}" in page
+    new = {
+        (network, rule): f"{score('molecules', network, rule, 'new'):.1f} %"
+        for network, rule in (
+            ("both", "halton/even:24"), ("causal", "comb/even:24"), ("both", "entropy/entropy-bound:0.1"),
+            ("both", "advised/24"), ("left-to-right", "left-to-right/even:48"),
+        )
+    }  # fmt: skip
+    for said in ("({} in 24 evaluations)", "({})", "({} in 33)", "({})", "({})"):
+        assert said.format(new.pop(next(iter(new)))) in page
+    greedy = {
+        r["rule"]: float(r["new"])
+        for r in rows("molecules", "-scores")
+        if (r["network"], r["draw"]) == ("both", "greedy")
+    }
+    varied = {rule.partition("/")[0] for rule, share in greedy.items() if share > 0.05}
+    assert varied == {"random"}
+
+
+def test_digits_cost_what_is_said(tables, page):
+    cosine, spread, comb, confidence = (
+        bits(tables, "digits", "both", order, f"{sizes}:49")
+        for order, sizes in (("random", "cosine"), ("spread", "even"), ("comb", "even"), ("confidence", "even"))
+    )
+    assert f"cosine sizes costs {cosine:.3f} bits per pixel, and spread order {spread:.3f}" in page
+    one = tables.one_by_one(rows("digits"), "both", "random")
+    nats = [784 * np.log(2) * float(one[key]) for key in ("bits", "error")]
+    assert f"costs {float(one['bits']):.3f}, which is {nats[0]:.1f} ± {nats[1]:.1f} nats per image" in page
+    assert f"**The comb loses here**, {comb:.3f} bits" in page
+    assert f"({confidence:.3f})" in page
+    combs = [bits(tables, "digits", "both", "comb", f"even:{n}") for n in tables.budgets(rows("digits"))]
+    assert min(combs) > float(one["bits"]) + 0.01
+    assert f"costs {bits(tables, 'digits', 'causal', 'comb', 'even:49'):.3f} in the same comb" in page
+
+
+def test_masks_of_combs_are_worth_what_is_said(tables, page):
+    gains = {}
+    for kind in ("molecules", "sudoku"):
+        updates = seen(kind)["updates"]
+        assert abs(updates["both"] - updates["both-comb"]) < 0.05 * updates["both"]
+        steps = tables.budgets(rows(kind))[-2]
+        gains[kind] = {
+            order: bits(tables, kind, "both", order, f"even:{steps}")
+            - bits(tables, kind, "both-comb", order, f"even:{steps}")
+            for order in ("comb", "random")
+        }
+    assert (
+        f"costs {gains['molecules']['comb']:.3f} bits less on molecules and {-gains['sudoku']['comb']:.3f} bits more"
+        in page
+    )
+    assert f"where random order costs {-gains['sudoku']['random']:.3f} bits more as well" in page
+
+
+def test_every_name_of_a_table_is_for_readers(page):
+    assert not re.search(r"stretched|blocks-32|explicit|entropy-bound", page)
