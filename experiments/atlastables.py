@@ -1,6 +1,6 @@
 """The tables of docs/atlas.md about six kinds of data, from the committed results of those that have been measured.
 
-What the tables mean is written by hand on the page; `.ci/prose/test_atlas.py` compares its numbers with the results.
+What the tables mean is written by hand on the page; `.ci/prose/test_kinds.py` compares its numbers with the results.
 """
 
 import json

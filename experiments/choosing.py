@@ -14,7 +14,7 @@ TREE = {
     ),
     "A promise for all data?": ("Minimax(K, gauge)\nin random order", "the best worst case:\npays a logarithm"),
 }
-ELSE = ("Even(K) in Comb or\nSpread order", "hard to beat on smooth data, no promise")
+ELSE = ("Even(K) in Comb or\nSpread order", "for text, without a promise; other data: see the atlas")
 
 
 def main() -> None:

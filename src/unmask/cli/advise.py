@@ -71,7 +71,8 @@ def advise(
     fewest steps that is predicted to meet the target, or with --steps the best schedule of that many steps. `advise`
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: on average, such a rule may use at most one percent more evaluations than the steps allow. The predicted
-    cost is for new texts, not for those used to choose the schedule.
+    cost is for new texts, not for those used to choose the schedule. It is the cost at temperature 1. If you decode
+    greedily, or count right answers, compare with such a rule by that score: it can be better than the cost says.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
@@ -144,6 +145,9 @@ def advise(
     if save is not None:
         advice.plan.schedule.save(save)
     said = sentences.advice(advice, found, target)
+    own = calibration is not None or not texts.none  # what a built-in model comes with was compared with such rules
+    if own and not found.rules:
+        said.append(sentences.NO_RULES)
     about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
     saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}
     record = {**about, **sentences.advice_record(advice, found.tokens), **saved}

@@ -12,6 +12,10 @@ from unmask.order import Blocks
 from unmask.words.rules import order_and_size
 
 _FEW = 32  # texts below which a choice among schedules is noticeably too hopeful
+NO_RULES = (
+    "Rules that look at predictions were not measured. On boards and puzzles they do better than any planned order: to "
+    "compare them, calibrate with --rules all."
+)
 ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
 
 
