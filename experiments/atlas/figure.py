@@ -44,7 +44,7 @@ def points(rows: Iterable[Row], network: str, order: str, size: str) -> np.ndarr
     return np.array(sorted(found)).reshape(-1, 2).T
 
 
-def costs(paths: Sequence[Path], narrow: Sequence[Path]) -> None:
+def costs(paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
     """Bits per token against evaluations, a panel for each kind."""
     kinds = common.atlas_measured(KINDS)
     columns = min(3, len(kinds))
@@ -78,7 +78,7 @@ def _panel(ax, title: str, rows: Sequence[Row]) -> None:
     ax.set_ylabel("bits per token")
 
 
-def dependence(folder: Path, paths: Sequence[Path], narrow: Sequence[Path]) -> None:
+def dependence(folder: Path, paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
     """For each kind the loss of a token against the share that is visible, and below it how much positions tell."""
     kinds = common.atlas_measured(KINDS)
     columns = min(3, len(kinds))
