@@ -32,6 +32,7 @@ NETWORKS = {
     "both-comb": "both ways, taught combs",
     "both ways": "both ways",
 }
+FAR = 5  # times the smallest cost; if others are further, the axis is logarithmic
 Row = Mapping[str, str]
 Value = dict[str, object]
 
@@ -244,13 +245,16 @@ def kind(name: str, title: str) -> dict[str, object]:
         key=lambda r: float(r["bits"]),
     )
     model, rule = modelled(best)
+    shown = [float(r["bits"]) for r in rows if modelled(r) in main]
+    widest = max(shown) / min(shown)
     return {
         "title": f"Atlas: {title}",
         "source": f"atlas-{name}.csv",
         "unit": "bits per token",
-        "sees": f"{title}: what a token costs on texts that nothing was chosen on, for every network and rule.",
-        "takes": f"With at most {budget:.0f} evaluations the cheapest is {rule}, {model}, at {float(best['bits']):.3f} "
-        f"bits per token. Random order with even sizes costs {float(random['bits']):.3f}, looking both ways.",
+        "sees": f"{title}: what a token costs on test texts, for every network and rule.",
+        "takes": f"With at most {budget:.0f} evaluations, the cheapest is “{model}: {rule}” with "
+        f"{float(best['bits']):.3f} bits per token. “both ways: random, even” costs {float(random['bits']):.3f}.",
+        "logarithmic": widest > FAR,
         "rules": grouped(rows, modelled, main),
     }
 

@@ -36,6 +36,14 @@ def test_a_name_that_would_cover_a_curve_is_left_to_the_legend():
     assert names([end], [own, *others]) == []
 
 
+def test_a_name_covers_no_point_that_stands_by_itself():
+    end, own = End("a longer name", 0, 0, 0.4, 0.5), curve((0, 0.9), (0.4, 0.5))
+    places = [(left + 0.02, up) for _, left, up, _ in spans(labels.html([end], [own])[0])]
+    assert len(places) == 1
+    moved = spans(labels.html([end], [own, curve(*places)])[0])
+    assert [(left + 0.02, up) for _, left, up, _ in moved] != places
+
+
 def test_a_name_is_not_cut_off_from_its_end_by_another_curve():
     """Every place but the one below is taken, and a curve runs between that one and the end."""
     end = End("below", 0, 0, 0.4, 0.5)
@@ -61,7 +69,8 @@ def test_no_name_of_the_results_lies_on_a_curve(key, which, axis):
     assert places
     # Points along every curve, so close that no letter fits between two of them.
     share = np.linspace(0, 1, 200)
-    along = np.concatenate([a + share[:, None] * (b - a) for path in places for a, b in pairwise(path)])
+    between = [a + share[:, None] * (b - a) for path in places for a, b in pairwise(path)]
+    along = np.concatenate([*places, *between])
     for _, left, up, name in spans(html):
         inside = (along[:, 0] > left + 0.006) & (along[:, 0] < left + 0.0105 * len(name))
         assert not (inside & (np.abs(1 - along[:, 1] - up) < 0.025)).any(), name

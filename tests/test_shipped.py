@@ -83,8 +83,8 @@ def test_a_kind_that_is_measured_becomes_a_collection(shipped, monkeypatch, tmp_
     }  # fmt: skip
     assert found.counted("passes")
     assert found.takes == (
-        "With at most 8 evaluations the cheapest is comb, even, causal, at 0.600 bits per token. Random order with "
-        "even sizes costs 0.800, looking both ways."
+        "With at most 8 evaluations, the cheapest is “causal: comb, even” with 0.600 bits per token. “both ways: "
+        "random, even” costs 0.800."
     )
 
 

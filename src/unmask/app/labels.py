@@ -52,7 +52,7 @@ def html(ends: Sequence[End], curves: Sequence[NDArray[np.float64]]) -> tuple[st
     spans = [_span(end, 1.0, at) for end, at in zip(beside, heights, strict=True)]
     edge = 1.0 + _WIDE * room
     taken = [(1.0, edge, at) for at in heights]
-    parts = np.concatenate([np.empty((0, 4)), *(np.hstack([each[:-1], each[1:]]) for each in curves)])
+    parts = np.concatenate([np.empty((0, 4)), *(_strokes(each) for each in curves)])
     for end in sorted((end for end in named if end.x < _EDGE), key=lambda end: end.x):
         wide = _WIDE * (len(end.name) + 1)
         # To the right of the end if there is room, below first, as most curves come from above; else before and below.
@@ -67,6 +67,11 @@ def html(ends: Sequence[End], curves: Sequence[NDArray[np.float64]]) -> tuple[st
                 spans.append(_span(end, x, at))
                 break
     return (f'<div class="ends" aria-hidden="true">{"".join(spans)}</div>' if spans else ""), room
+
+
+def _strokes(curve: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The strokes of a curve, from where to where, shape `(strokes, 4)`. One point by itself is a stroke to itself."""
+    return np.hstack([curve[:-1], curve[1:]] if len(curve) > 1 else [curve, curve])
 
 
 def _crossed(parts: NDArray[np.float64], low: tuple[float, float], high: tuple[float, float]) -> bool:
