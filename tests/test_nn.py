@@ -25,6 +25,18 @@ def model():
     return nn.Transformer(CONFIG).eval()
 
 
+def test_positions_are_alike_until_a_token_is_visible():
+    """Rotary positions are relative: nothing says where a position is while all tokens are the same."""
+    network = model()
+    blank = torch.full((1, 10), CONFIG.vocab)
+    logits = network(blank)
+    assert torch.allclose(logits, logits[:, :1].expand_as(logits), atol=1e-6)
+    blank[0, 3] = 1
+    seen = network(blank)[0]
+    apart = (seen[:, None] - seen[None]).abs().amax(-1)
+    assert apart[~torch.eye(10, dtype=torch.bool)].min() > 1e-4
+
+
 def test_a_saved_model_is_the_same_model(tmp_path):
     original = model()
     weights.save(original, tmp_path / "m.safetensors", about={"alphabet": "abcde"}, half=False)
