@@ -339,7 +339,7 @@ def test_advice_needs_an_order_measured_one_by_one(calibration):
     only = Calibration(32, "exact", 400, {"comb-4": calibration.losses["comb-4"]})
     with pytest.raises(ValueError, match="no order that was measured one token at a time"):
         advise(only, target=0.1)
-    with pytest.raises(ValueError, match="needs a target or a number of steps"):
+    with pytest.raises(ValueError, match="Advice needs 'target' or 'steps'"):
         advise(calibration)
     assert advise(calibration, target=0.0).plan.nll <= CHAIN.curve().entropy * 1.1
 
@@ -459,7 +459,7 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
         ({"tokens": TEXTS.double()}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.to(torch.complex64)}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS + 1}, "'tokens' must hold token ids from 0 to 3"),
-        ({"tokens": TEXTS[:, :0]}, "'masked' must have at least one position in each text"),
+        ({"tokens": TEXTS[:, :0]}, "'masked' must mask at least one position in each text"),
         ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not function. Wrap a model"),
         ({"order": order.Confidence()}, "'order' must be an order that does not look at predictions, not Confidence"),
         ({"order": "random"}, "'order' must be an order that does not look at predictions, not 'random'"),

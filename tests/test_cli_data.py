@@ -327,7 +327,7 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --data R --text R --rule mdlm", "Give either --text or --data, not both."),
         ("evaluate --rule mdlm", "Either --text or --data must be given."),
         ("calibrate --output c.json", "Either --text or --data must be given."),
-        ("evaluate --column a --text R --rule mdlm", "--column must be used with --data."),
+        ("evaluate --column a --text R --rule mdlm", "--column needs --data."),
         ("evaluate --data R --texts 7 --schedule S", "--texts must be at most 6, not 7, since 'R' has no more rows."),
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
         ("evaluate --data R --column text --schedule S", "--column must be the name of a column of line 1 of"),

@@ -176,7 +176,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     _require(calibration)
     length = calibration.length
     if target is None and steps is None:
-        raise check.InputError("", "Advice needs a target or a number of steps")
+        raise check.InputError("", "Advice needs {target} or {steps}")
     if target is not None:
         target = check.real("target", target, least=0.0)
     costs = costs_of(calibration)

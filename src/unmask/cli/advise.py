@@ -72,7 +72,8 @@ def advise(
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: on average, such a rule may use at most one percent more evaluations than the steps allow. The predicted
     cost is for new texts, not for those used to choose the schedule. It is the cost at temperature 1. If you decode
-    greedily, or count right answers, compare with such a rule by that score: it can be better than the cost says.
+    greedily or count right answers, use that score to compare the advice with rules that look at predictions: such a
+    rule can be better than its cost says.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
@@ -122,13 +123,13 @@ def advise(
             raise check.InputError("", f"{{{other}}} cannot be used with {{dependence}}", remedy="Leave it out.")
         _check_texts(texts)
         if texts.none and evaluations is not None:
-            raise check.InputError("evaluations", "be used with {text} or {data}", remedy="The search needs texts.")
+            raise check.InputError("", "{evaluations} needs {text} or {data}", remedy="The search needs texts.")
         return learned(
             source, dependence, steps, layout, save, length, seed, texts=texts, evaluations=evaluations, named=_named()
         )
     for option, given in (("layout", layout), ("evaluations", evaluations)):
         if given is not None:
-            raise check.InputError(option, "be used with {dependence}")
+            raise check.InputError("", f"{{{option}}} needs {{dependence}}")
     if calibration is not None and not texts.none:
         other = "{text}" if texts.data is None else "{data}"
         raise check.InputError("", f"Give either {{calibration}} or {other}, not both")

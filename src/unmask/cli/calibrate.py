@@ -47,7 +47,7 @@ _TABLE = (8, 16, 32, 64)
 )  # fmt: skip
 @click.option(
     "--rules", type=options.Listed(options.Named("rule", RULE_WORDS, check_rule)), metavar="NAMES",
-    help="Rules to measure as well, such as all, confidence, or confidence/threshold:0.9.",
+    help="Rules to measure as well: all, or names such as confidence or confidence/threshold:0.9.",
 )  # fmt: skip
 @click.option(
     "--blocks", type=options.INTEGER, metavar="B",

@@ -91,7 +91,7 @@ def expect(
     if target is not None:
         for name, value in (("draws", draws), ("output", output)):
             if value is not None:
-                raise check.InputError(name, "be used with {steps}, not with {target}")
+                raise check.InputError("", f"{{{name}}} needs {{steps}}, not {{target}}")
         return _reaching(known, names, target)
     loss = known.curve
     if draws is not None:

@@ -279,8 +279,8 @@ length = click.option(
 )  # fmt: skip
 _TEXT = "Text that the model has not seen, in its alphabet. The built-in models know a to z and the space."
 DATA = (
-    'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, lines, FASTA, CSV or Parquet. '
-    "Files may be compressed as .gz or .xz; - reads standard input."
+    'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, plain text with one row per line, FASTA, '
+    "CSV or Parquet. Files may be compressed as .gz or .xz; - reads standard input."
 )
 column = click.option("--column", metavar="NAME", help="With --data: the column or key that holds the texts.")
 

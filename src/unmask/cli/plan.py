@@ -99,7 +99,7 @@ def plan(
     for name, value in (("tc", tc), ("dtc", dtc)):
         if value is not None:
             raise check.InputError(
-                name, "be used with {target}", remedy="With {steps}, the guarantees hold for all data."
+                "", f"{{{name}}} needs {{target}}", remedy="With {steps}, the guarantees hold for all data."
             )
     if steps is None:
         raise check.InputError("steps", "be given", remedy="Or give {target} to find the number of steps.")

@@ -113,7 +113,7 @@ def _check_schedule(schedule: Schedule) -> None:
     if rule is not None and rule.extra:
         raise check.InputError("schedule", "have no extra steps after the last, which cannot be enumerated")
     if isinstance(size, LogLinear) and not (isinstance(rule, TakeBack) and rule.by_rate):
-        raise check.InputError("schedule", "have log-linear sizes only with a revision that remasks at random")
+        raise check.InputError("schedule", "have a revision that remasks at random if its sizes are log-linear")
 
 
 @final

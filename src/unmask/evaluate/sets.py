@@ -203,7 +203,7 @@ def _shortest(length: int, sizes: Sequence[int], step: Callable[[int, NDArray[np
     before = np.cumsum(sizes) - sizes
     work = sum(math.comb(length, n) * math.comb(length - n, s) for n, s in zip(before, sizes, strict=True))
     if work > _WORK:
-        raise check.InputError("sizes", "leave few enough sets to search", found=f"{work:,} of them")
+        raise check.InputError("sizes", f"leave at most {_WORK:,} sets to search", found=f"{work:,}")
     cost = np.full(1 << length, np.inf)
     came = np.zeros(1 << length, dtype=np.int64)
     cost[0], starts = 0.0, [0]

@@ -83,7 +83,7 @@ class Texts:
 def check_column(data: Path | None, column: str | None) -> None:
     """Refuse a column of nothing."""
     if column is not None and data is None:
-        raise check.InputError("column", "be used with {data}")
+        raise check.InputError("", "{column} needs {data}")
 
 
 def about(found: "Collected") -> str:
