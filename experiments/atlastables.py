@@ -42,6 +42,7 @@ PICKED = {
     "dilated, explicit": "dilated rounds",
     "confidence, threshold": "confidence threshold",
 }
+BUILT_IN = {"characters": {"both": "built in", "causal": "built in"}}  # networks that were trained before
 NETWORKS = {"both": "both ways", "both-comb": "taught combs", "causal": "causal", "left-to-right": "left to right"}
 
 Row = dict[str, str]
@@ -102,10 +103,8 @@ def networks() -> str:
     for kind in common.atlas_measured(KINDS):
         seen = seen_of(kind)
         updates: dict[str, int] = seen["updates"]  # pyright: ignore[reportAssignmentType]
-        there = {row["network"] for row in common.atlas_rows(kind)}
-        learned = [
-            f"{updates[name]:,}" if name in updates else "built in" if name in there else "–" for name in NETWORKS
-        ]
+        known = BUILT_IN.get(kind, {}) | {name: f"{count:,}" for name, count in updates.items()}
+        learned = [known.get(name, "–") for name in NETWORKS]
         body.append([KINDS[kind], str(seen["tokens"]), f"{seen['tc']:.2f}", f"{seen['dtc']:.2f}", *learned])
     return markdown(head, body)
 
@@ -119,7 +118,8 @@ def costs(which: int) -> str:
     kinds = common.atlas_measured(KINDS)
     rows = {kind: common.atlas_rows(kind) for kind in kinds}
     steps = {kind: budgets(rows[kind])[which] for kind in kinds}
-    lowest = {kind: min(_bits(row) for row in _both_ways(rows[kind], steps[kind]).values() if row) for kind in kinds}
+    own = {kind: [row for row in _both_ways(rows[kind], steps[kind]).values() if row] for kind in kinds}
+    lowest = {kind: _bits(min(own[kind], key=lambda row: float(row["bits"]))) for kind in kinds}
     body = [["*evaluations*", *(f"*{steps[kind]}*" for kind in kinds)]]
     for label in (*BLIND, *REACTIVE, "advised"):
         cells = [_bits(_both_ways(rows[kind], steps[kind])[label]) for kind in kinds]
@@ -128,7 +128,7 @@ def costs(which: int) -> str:
     one = {"random, one by one": ("both", "random"), "left to right, one by one": ("left-to-right", "left-to-right")}
     body.append(["causal, comb", *(_bits(at(rows[kind], "causal", "comb", f"even:{steps[kind]}")) for kind in kinds)])
     body += [[label, *(_bits(one_by_one(rows[kind], *key)) for kind in kinds)] for label, key in one.items()]
-    errors = [max(_errors(rows[kind], steps[kind])) for kind in kinds]
+    errors = [max(float(row["over_error"]) for row in own[kind]) for kind in kinds]
     body.append(["*error of a difference*", *(f"*{error:.3f}*" for error in errors)])
     return markdown(["order, sizes", *(KINDS[kind] for kind in kinds)], body)
 
@@ -136,10 +136,6 @@ def costs(which: int) -> str:
 def _both_ways(rows: Sequence[Row], steps: int) -> dict[str, Row | None]:
     found = {label: at(rows, "both", order, f"{size}:{steps}") for label, (order, size) in (BLIND | REACTIVE).items()}
     return {**found, "advised": at(rows, "both", "advised", str(steps))}
-
-
-def _errors(rows: Sequence[Row], steps: int) -> list[float]:
-    return [float(row["over_error"]) for row in _both_ways(rows, steps).values() if row]
 
 
 def advice() -> str:
@@ -167,12 +163,14 @@ def scores(kind: str, score: str, rules: Sequence[tuple[str, str]], draws: Seque
     found = {(r["network"], r["rule"], r["draw"]): r for r in common.atlas_rows(kind, "-scores")}
     body = []
     for network, rule in rules:
-        own = [found[network, rule, draw] for draw in draws]
-        spent = f"{float(own[0]['evaluations']):.3g}"
-        shares = [f"{100 * float(row[score]):.1f} ± {100 * float(row[f'{score}_error']):.1f}" for row in own]
-        forward = f"{float(own[0]['tokens_per_forward']):.2f}"
-        body.append([f"{NETWORKS[network]}: {_rule(rule)}", spent, forward, *shares])
-    return markdown(["network: order, sizes", "evaluations", "tokens per forward", *draws], body)
+        cells = [f"{NETWORKS[network]}: {_rule(rule)}"]
+        for draw in draws:
+            row = found[network, rule, draw]
+            cells += [f"{float(row['evaluations']):.3g}", f"{float(row['tokens_per_forward']):.2f}"]
+            cells.append(f"{100 * float(row[score]):.1f} ± {100 * float(row[f'{score}_error']):.1f}")
+        body.append(cells)
+    columns = [f"{what}, {draw}" for draw in draws for what in ("evaluations", "tokens per forward", "%")]
+    return markdown(["network: order, sizes", *columns], body)
 
 
 def solved() -> str:
@@ -194,9 +192,10 @@ def right() -> str:
 
 def new() -> str:
     rules = [("both", f"{name}/even:12") for name in ("random", "comb", "halton", "learned", "margin")]
-    rules += [("both", "advised/12"), ("causal", "comb/even:12")]
+    rules += [("both", "advised/12"), ("causal", "comb/even:12"), ("both", "entropy/entropy-bound:2")]
     rules += [("both", f"{name}/even:24") for name in ("random", "comb", "halton", "learned", "margin")]
-    rules += [("both", "advised/24"), ("causal", "comb/even:24"), ("both", "entropy/entropy-bound:0.1")]
+    rules += [("both", "advised/24"), ("causal", "comb/even:24"), ("both", "random/cosine:24")]
+    rules += [("both", f"entropy/entropy-bound:{bound}") for bound in (0.5, 0.1)]
     rules += [("both", "random/even:48"), ("both", "margin/even:48"), ("left-to-right", "left-to-right/even:48")]
     return scores("molecules", "new", rules, ("temperature 1", "greedy"))
 

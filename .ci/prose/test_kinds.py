@@ -58,11 +58,19 @@ def random_order(tables, kind):
 
 def test_the_advice_is_as_good_as_is_said(tables, page):
     found = [row for kind in KINDS for row in rows(kind, "-advised")]
-    assert all(row["within"] == "yes" for row in found)
-    assert f"within two standard errors of the lowest cost in all {len(found)} cases, or below it" in page
-    below = [row for row in found if float(row["over"]) < -2 * float(row["over_error"])]
-    assert len(below) == 6
-    assert "In six of them it is lower than every other rule by more than two standard errors" in page
+    over = [(float(row["over"]), float(row["over_error"])) for row in found]
+    same = [each for each in over if each == (0, 0)]
+    below = [each for each in over if each[0] < -2 * each[1]]
+    rest = [each for each in over if each not in same and each not in below]
+    assert f"In {len(same)} of the {len(found)} cases the advised schedule is the cheapest rule itself" in page
+    assert f"In {len(below)} it costs less than the cheapest other rule by more than two standard errors" in page
+    most = f"{max(value for value, _ in rest):.3f}"
+    assert f"In the remaining {len(rest)} the difference is at most {most} bits and within two standard errors" in page
+    assert all(value <= 2 * error for value, error in rest)
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"its choice was never more than {most} above the best rule in the {len(found)} cases" in readme
+    behind = [float(row["over"]) / float(row["over_error"]) for row in rows("books", "-advised")[-3:]]
+    assert all(1.3 < each < 2 for each in behind)
     reactive = [row["schedule"].split(", ")[0] for row in rows("sudoku", "-advised")]
     assert set(reactive) <= {"entropy", "margin", "confidence"}
     assert len(reactive) == 5
@@ -70,6 +78,30 @@ def test_the_advice_is_as_good_as_is_said(tables, page):
     seven = next(row for row in rows("sudoku", "-advised") if row["budget"] == "7")
     assert seven["schedule"] == "confidence, threshold"
     assert f"at 7 a confidence threshold that needs only {float(seven['evaluations']):.1f} of them" in page
+
+
+def test_a_causal_network_costs_less_where_it_is_said(tables, page):
+    assert "On word pieces, characters, molecules and digits, it costs less with a comb" in page
+    for kind in KINDS:
+        costs = [row for row in rows(kind) if row["network"] == "both"]
+        less = []
+        for steps in tables.budgets(rows(kind))[1:]:
+            own = [float(row["bits"]) for row in costs if float(row["evaluations"]) <= steps]
+            less.append(bits(tables, kind, "causal", "comb", f"even:{steps}") < min(own))
+        assert all(less) == (kind not in ("sudoku", "countdown"))
+    for name in ("comb", "random", "margin"):
+        for steps in tables.budgets(rows("sudoku")):
+            one, other = (bits(tables, "sudoku", network, name, f"even:{steps}") for network in ("causal", "both"))
+            assert one > other
+
+
+def test_rounding_decides_what_is_said(tables, page):
+    import common
+
+    single = {(row["order"], row["size"], row["steps"]): float(row["bits"]) for row in common.read("text8.csv")}
+    margin = [single["margin", "even", "16"], bits(tables, "characters", "both", "margin", "even:16")]
+    assert f"cost {margin[0]:.3f} and {margin[1]:.3f} bits, while planned orders agree to five digits" in page
+    assert abs(single["comb", "even", "16"] - bits(tables, "characters", "both", "comb", "even:16")) < 2e-5
 
 
 def test_schedules_follow_the_dependence_as_is_said(tables, page):
@@ -95,7 +127,9 @@ def test_schedules_follow_the_dependence_as_is_said(tables, page):
 def test_the_loss_curves_show_what_is_said(page):
     for kind in ("books", "characters"):
         told = np.array(seen(kind)["distance"])
-        assert told[1] > 100 * told[16]
+        assert told[1] > 100 * told[12:21].mean() > 0
+    ends = np.array(seen("molecules")["distance"])
+    assert ends[-1] > 2 * ends[12:21].mean()
     loss = seen("sudoku")["loss"]
     said = f"an empty cell costs {loss[0]:.2f} bits at first, and {loss[len(loss) // 5]:.2f} once a fifth"
     assert said in page
@@ -103,7 +137,7 @@ def test_the_loss_curves_show_what_is_said(page):
     first, second = ([f"{value:.2f}" for value in loss[:2]] for loss in curves.values())
     assert f"from {first[0]} to {first[1]} bits with the first token, on digits from {second[0]} to {second[1]}" in page
     three = size.Optimal(3, Curve(curves["molecules"])).sizes(48)
-    assert f"the best three steps reveal {three[0]}, {three[1]} and {three[2]} tokens" in page
+    assert f"The best three steps on the curve of molecules reveal {three[0]}, {three[1]} and {three[2]} tokens" in page
     assert all(size.Optimal(6, Curve(loss)).sizes(len(loss))[0] == 1 for loss in curves.values())
 
 
@@ -146,7 +180,8 @@ def test_boards_are_solved_as_is_said(tables, page):
     assert abs(share["confidence", 28] - share["margin", 28]) < 2
     blocks = score("sudoku", "both", "blocks-32/margin/even:14", "solved")
     assert f"in 38 evaluations it solves {blocks:.0f} %" in page
-    assert f"({bits(tables, 'sudoku', 'causal', 'comb', 'even:3'):.3f} bits in 3 evaluations)" in page
+    causal, both = (bits(tables, "sudoku", network, "comb", "even:3") for network in ("causal", "both"))
+    assert f"(with a comb in 3 evaluations, {causal:.3f} bits against {both:.3f})" in page
 
 
 def test_puzzles_and_molecules_are_worth_what_is_said(tables, page):
@@ -161,22 +196,28 @@ def test_puzzles_and_molecules_are_worth_what_is_said(tables, page):
     )
     best, even = (bits(tables, "molecules", "both", *rule) for rule in (("advised", "3"), ("spread", "even:3")))
     assert f"{best:.3f} bits in 3 evaluations, while even sizes in the same order cost {even:.3f}" in page
-    new = {
-        (network, rule): f"{score('molecules', network, rule, 'new'):.1f} %"
-        for network, rule in (
-            ("both", "halton/even:24"), ("causal", "comb/even:24"), ("both", "entropy/entropy-bound:0.1"),
-            ("both", "advised/24"), ("left-to-right", "left-to-right/even:48"),
-        )
-    }  # fmt: skip
-    for said in ("({} in 24 evaluations)", "({})", "({} in 33)", "24 evaluations ({})", "left to right ({})"):
-        assert said.format(new.pop(next(iter(new)))) in page
+    four = {r["rule"]: score("countdown", "both", r["rule"], "right") for r in rows("countdown", "-scores")
+            if (r["network"], r["draw"]) == ("both", "temperature 1") and float(r["evaluations"]) <= 4.01}  # fmt: skip
+    assert max(four, key=four.get) in ("advised/4", "dilated/rounds")  # which are the same
+    assert f"With four evaluations the advised schedule is the best of this network ({four['advised/4']:.1f} %)" in page
+
+    def new(network, rule, draw="temperature 1"):
+        return f"{score('molecules', network, rule, 'new', draw):.1f} %"
+
+    few = f"with {new('both', 'learned/even:12')} against {new('both', 'advised/12')} for the advised schedule"
+    more = f"with {new('both', 'halton/even:24')} against {new('both', 'advised/24')}"
+    assert f"{few}; in 24 the Halton order is, {more}" in page
+    bound = [new("both", f"entropy/entropy-bound:{bound}") for bound in (2, 0.5, 0.1)]
+    assert f"{bound[0]} in 12.7 evaluations, {bound[1]} in 25, and {bound[2]} in 33" in page
+    causal, left = new("causal", "comb/even:24"), new("left-to-right", "left-to-right/even:48")
+    assert f"The causal network reaches {causal} in 24. All of them stay below left to right ({left})" in page
     greedy = {
-        r["rule"]: float(r["new"])
+        r["rule"]: 100 * float(r["new"])
         for r in rows("molecules", "-scores")
         if (r["network"], r["draw"]) == ("both", "greedy")
     }
-    varied = {rule.partition("/")[0] for rule, share in greedy.items() if share > 0.05}
-    assert varied == {"random"}
+    assert 2 < max(share for rule, share in greedy.items() if not rule.startswith("random")) < 3
+    assert f"and {greedy['random/cosine:24']:.1f} % with cosine sizes in 24 evaluations" in page
 
 
 def test_digits_cost_what_is_said(tables, page):
@@ -189,7 +230,7 @@ def test_digits_cost_what_is_said(tables, page):
     nats = [784 * np.log(2) * float(one[key]) for key in ("bits", "error")]
     assert f"costs {float(one['bits']):.3f}, which is {nats[0]:.1f} ± {nats[1]:.1f} nats per image" in page
     assert f"**The comb loses here**: it costs {comb:.3f} bits" in page
-    assert f"({confidence:.3f})" in page
+    assert f"Confidence is far worse ({confidence:.3f})" in page
     combs = [bits(tables, "digits", "both", "comb", f"even:{n}") for n in tables.budgets(rows("digits"))]
     assert min(combs) > float(one["bits"]) + 0.01
     assert f"costs {bits(tables, 'digits', 'causal', 'comb', 'even:49'):.3f} in the same comb" in page

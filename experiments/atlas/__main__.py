@@ -12,6 +12,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from experiments import common
 from experiments.atlas import kinds, networks, rules
 from experiments.atlas.parts import Atlas, Training
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--until", type=float, help="when training must stop, in seconds since 1970")
     parser.add_argument("--tiny", action="store_true", help="try everything; the tables go into the folder")
     options = parser.parse_args(arguments)
+    torch.backends.cuda.matmul.allow_tf32 = True  # several times faster, and what networks are trained with
     folder = options.folder or Path("runs") / "atlas" / options.kind
     whole = None
     if options.tiny:

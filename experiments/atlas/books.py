@@ -122,7 +122,7 @@ class Books(Kind):
         return float(json.loads((folder / ABOUT).read_text())["characters per token of the test rows"])
 
     def alphabet(self, folder: Path) -> dict[str, str]:
-        # Without the blanks of the file, which would make that of a network too large to come back from a GPU.
+        # Without the blanks of the file, which would make that of a network larger than 16 MiB.
         tokenizer = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
         compact = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
         return {"alphabet": "tokenizer", "tokenizer": compact}

@@ -23,7 +23,7 @@ MEASURED = (
     "advised-*.json",
     "texts-*.npz",
 )
-MOST = 33 << 20  # bytes: the working tree is 31 MiB, and 64 may travel
+MOST = 33 << 20  # bytes to copy at once
 
 
 def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> int:
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", action="store_true", help="take trained networks along")
     options = parser.parse_args(arguments)
     size = pack(options.kinds, options.base, options.carried, networks=options.networks)
-    print(f"{size / 2**20:.2f} MiB in {options.carried}, of {MOST >> 20} that may travel", flush=True)
+    print(f"{size / 2**20:.2f} MiB in {options.carried}, of at most {MOST >> 20}", flush=True)
     if size > MOST:
         raise SystemExit("Error: that is too much. Pack fewer kinds, and the others for a later command.")
 

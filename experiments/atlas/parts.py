@@ -53,7 +53,6 @@ class Atlas:
     def __init__(self, kind: Kind, folder: Path, rows: int | None = None, batch: int = 512):
         self.kind, self.folder, self.rows, self.batch = kind, folder, rows or kind.tested, batch
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        torch.backends.cuda.matmul.allow_tf32 = True  # as networks were trained; several times faster
         folder.mkdir(parents=True, exist_ok=True)
 
     @cached_property

@@ -63,15 +63,14 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
     anchor = atlas.costs.get("left-to-right", f"left-to-right/{one}") or atlas.costs.get("both", f"random/{one}")
     reads = float(atlas.test.counts.double().mean()) / atlas.kind.length
     for network in NETWORKS:
-        for wanted in atlas.wanted(network) if atlas.costs.names(network) else ():
-            rule = wanted.name
-            if (cost := atlas.costs.get(network, rule)) is None:
+        for rule in atlas.wanted(network) if atlas.costs.names(network) else ():
+            if (cost := atlas.costs.get(network, rule.name)) is None:
                 continue
-            which, _, how_many = rule.rpartition("/")
+            which, _, how_many = rule.name.rpartition("/")
             over, over_error = (math.nan, math.nan) if anchor is None else paired(cost, anchor)
             spent = float(cost.evaluations.mean())
             # A rule that looks reads all masked positions before each step: of even steps half of them on average.
-            looks = reads * (spent + 1) / 2 if not wanted.schedule.blind else reads
+            looks = reads if rule.schedule.blind else reads * (spent + 1) / 2
             yield {
                 "network": network,
                 "order": which,

@@ -5,8 +5,8 @@
 First all networks are trained. A few processes run at a time: one of them uses the GPU, by turns, and the others
 compile, which takes a minute of a CPU for each network. Then all kinds are measured beside each other, and their texts
 written. When the time is over everything stops, wherever it is: a run keeps a checkpoint, and costs and texts are kept
-one by one. What is worth having goes into DIR in the end, in few files of at most 15 MiB: what was measured, and as
-many networks as may come back. The data must be in runs/atlas, or have travelled (`experiments.atlas.pack`).
+one by one. What is worth having goes into DIR in the end: what was measured, and as many networks as
+are wanted back. The data must be in runs/atlas, or have travelled (`experiments.atlas.pack`).
 """
 
 import argparse
@@ -24,7 +24,7 @@ from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
 
 PARTS = ("train", "see", "measure", "whole", "write")
 KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
-FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # what may come back: files, bytes of each, and of all
+FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # copied back at once: files, bytes of each, and of all
 _THREADS = "2"  # of a CPU, for each process
 _BESIDE = 5  # processes at a time: more would not fit into memory
 _LAST = 20.0  # seconds to end in

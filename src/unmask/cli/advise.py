@@ -146,8 +146,8 @@ def advise(
     if save is not None:
         advice.plan.schedule.save(save)
     said = sentences.advice(advice, found, target)
-    own = calibration is not None or not texts.none  # what a built-in model comes with was compared with such rules
-    if own and not found.rules:
+    own = calibration is not None or not texts.none  # English text, of built-in models, does not need such rules
+    if own and all(rule.schedule.blind for rule in found.rules.values()):
         said.append(sentences.NO_RULES)
     about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
     saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}
