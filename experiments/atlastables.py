@@ -3,7 +3,6 @@
 What the tables mean is written by hand on the page; `.ci/prose/test_kinds.py` compares its numbers with the results.
 """
 
-import json
 from collections.abc import Callable, Sequence
 
 import chaintables
@@ -46,10 +45,6 @@ BUILT_IN = {"characters": {"both": "built in", "causal": "built in"}}  # network
 NETWORKS = {"both": "both ways", "both-comb": "taught combs", "causal": "causal", "left-to-right": "left to right"}
 
 Row = dict[str, str]
-
-
-def seen_of(kind: str) -> dict[str, object]:
-    return json.loads((common.RESULTS / f"atlas-{kind}-seen.json").read_text(encoding="utf-8"))
 
 
 def at(rows: Sequence[Row], network: str, order: str, size: str) -> Row | None:
@@ -101,9 +96,8 @@ def networks() -> str:
     head = ["kind", "tokens to fill", "TC", "DTC", *(f"updates, {label}" for label in NETWORKS.values())]
     body = []
     for kind in common.atlas_measured(KINDS):
-        seen = seen_of(kind)
-        updates: dict[str, int] = seen["updates"]  # pyright: ignore[reportAssignmentType]
-        known = BUILT_IN.get(kind, {}) | {name: f"{count:,}" for name, count in updates.items()}
+        seen = common.atlas_seen(kind)
+        known = BUILT_IN.get(kind, {}) | {name: f"{count:,}" for name, count in seen["updates"].items()}
         learned = [known.get(name, "–") for name in NETWORKS]
         body.append([KINDS[kind], str(seen["tokens"]), f"{seen['tc']:.2f}", f"{seen['dtc']:.2f}", *learned])
     return markdown(head, body)

@@ -1,6 +1,7 @@
 """What the scripts of this folder share: where their files go, and how a table is written."""
 
 import csv
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,15 @@ from unmask.words.schedules import Family, size_family
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 RESULTS = Path(__file__).parent / "results"
+# The kinds of data of the atlas. A test compares them with `experiments.atlas.kinds`, which needs more packages.
+KINDS = {
+    "books": "English word pieces",
+    "characters": "English characters",
+    "sudoku": "Sudoku",
+    "countdown": "Countdown arithmetic",
+    "molecules": "Molecules (SMILES)",
+    "digits": "Binarised digits",
+}
 
 
 def families(names: Iterable[str], curve: Curve | None = None) -> dict[str, Family]:
@@ -40,6 +50,11 @@ def atlas_rows(kind: str, what: str = "") -> list[dict[str, str]]:
     """The rows of a table of the atlas; none if that kind of data has not been measured."""
     name = f"atlas-{kind}{what}.csv"
     return read(name) if (RESULTS / name).exists() else []
+
+
+def atlas_seen(kind: str) -> dict[str, Any]:
+    """What a kind of data is like: TC, DTC, loss curve, dependence, and how long networks learned."""
+    return json.loads((RESULTS / f"atlas-{kind}-seen.json").read_text(encoding="utf-8"))
 
 
 def atlas_measured(kinds: Iterable[str]) -> list[str]:

@@ -13,18 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import common
+from common import KINDS
 
 from unmask._atomic import replacing
 
 PLACE = Path(__file__).parent.parent / "src" / "unmask" / "app" / "data" / "results.json"
-KINDS = {
-    "books": "English word pieces",
-    "characters": "English characters",
-    "sudoku": "Sudoku",
-    "countdown": "Countdown arithmetic",
-    "molecules": "Molecules (SMILES)",
-    "digits": "Binarised digits",
-}  # as the atlas has them, which needs more packages than this script
 NETWORKS = {
     "left-to-right": "left to right",
     "causal": "causal",

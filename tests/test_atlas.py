@@ -233,7 +233,7 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
 
     monkeypatch.setattr(figure, "KINDS", {kind.name: kind})
     figure.costs([tmp_path / "atlas.svg"], [tmp_path / "atlas-tall.svg"])
-    figure.dependence(common.RESULTS, [tmp_path / "dependence.svg"])
+    figure.dependence([tmp_path / "dependence.svg"])
     drawn = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
     assert kind.title in drawn
     assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))

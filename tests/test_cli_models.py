@@ -6,6 +6,7 @@ import io
 import json
 import math
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -660,6 +661,18 @@ def test_advice_says_when_steps_together_beat_one_by_one(place):
     assert (
         cost == calibration.costs(name)[steps - 1] == min(calibration.costs(each).min() for each in calibration.losses)
     )
+
+
+def test_advice_says_that_no_reactive_rule_was_measured(place, tmp_path):
+    said = "No rules that look at predictions were measured."
+    file = tmp_path / "c.json"
+    shutil.copy(place / "c.json", file)
+    line = ("advise --calibration", file, "--steps 4")
+    for rule, expected in (("comb/even:4", True), ("confidence/even:4", False)):  # the first is planned
+        assert said in answer(*line)["advice"]
+        assert run("calibrate", *source(place), "--output", file, "--rules", rule).exit_code == 0
+        assert (said in answer(*line)["advice"]) == expected
+    assert said not in answer("advise --steps 16")["advice"]  # English, which does not need them
 
 
 def test_advice_can_measure_first(place):

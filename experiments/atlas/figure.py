@@ -6,7 +6,6 @@ Draws `atlas.svg`, what rules cost on each kind, and `atlas-dependence.svg`, wha
 into docs/atlas.md by `experiments/tables.py`.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -78,7 +77,7 @@ def _panel(ax, title: str, rows: Sequence[Row]) -> None:
     ax.set_ylabel("bits per token")
 
 
-def dependence(folder: Path, paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
+def dependence(paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
     """For each kind the loss of a token against the share that is visible, and below it how much positions tell."""
     kinds = common.atlas_measured(KINDS)
     columns = min(3, len(kinds))
@@ -93,7 +92,7 @@ def dependence(folder: Path, paths: Sequence[Path], narrow: Sequence[Path] = ())
                 below.set_visible(False)
                 continue
             name = kinds[place]
-            _seen(above, below, KINDS[name].title, json.loads((folder / f"atlas-{name}-seen.json").read_text("utf-8")))
+            _seen(above, below, KINDS[name].title, common.atlas_seen(name))
 
 
 def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
@@ -102,7 +101,7 @@ def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
     above.set_title(f"{title}\nTC {found['tc']:.2f}, DTC {found['dtc']:.2f} bits per token")
     above.set(xlabel="share of the tokens to fill that is visible", ylabel="bits of a masked token", ylim=(0, None))
     if "distance" in found:
-        middle, told = pooled(np.array(found["distance"]) / np.log(2))
+        middle, told = averaged(np.array(found["distance"]) / np.log(2))
         below.plot(middle, told, color="#AA3377", marker="o", markersize=3)
         below.set(xscale="log", yscale="log", xlabel="distance in tokens", ylabel="bits that one tells of another")
         below.set_xticks([each for each in (1, 2, 4, 8, 16, 32, 64) if each <= middle[-1]])
@@ -115,8 +114,10 @@ def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
         below.grid(False)
 
 
-def pooled(told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means over stretches of distances that grow with them, and their middles: far apart, single values are noise."""
+def averaged(told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means over stretches of distances that grow with them, and their middles: far apart, single values are noise,
+    and means that are not above zero are left out.
+    """
     ends = np.unique(np.round(np.geomspace(1, told.size, 16)).astype(int))
     means = np.array([told[low:high].mean() for low, high in pairwise(ends)])
     middles = np.array([(low + high - 1) / 2 for low, high in pairwise(ends)])
@@ -129,7 +130,7 @@ def main() -> None:
     figures, _ = common.places("atlas")
     costs(figures, common.narrow(figures))
     pictures, _ = common.places("atlas-dependence")
-    dependence(common.RESULTS, pictures, common.narrow(pictures))
+    dependence(pictures, common.narrow(pictures))
 
 
 if __name__ == "__main__":
