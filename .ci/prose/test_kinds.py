@@ -65,23 +65,24 @@ def test_the_advice_is_as_good_as_is_said(tables, page):
     assert f"In {len(same)} of the {len(found)} cases the advised schedule is the cheapest rule itself" in page
     assert f"In {len(below)} it costs less than the cheapest other rule by more than two standard errors" in page
     most = f"{max(value for value, _ in rest):.3f}"
-    assert f"In the remaining {len(rest)} the difference is at most {most} bits and within two standard errors" in page
+    assert f"In the remaining {len(rest)} it costs at most {most} bits more, and the difference is within two" in page
     assert all(value <= 2 * error for value, error in rest)
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"its choice was never more than {most} above the best rule in the {len(found)} cases" in readme
-    behind = [float(row["over"]) / float(row["over_error"]) for row in rows("books", "-advised")[-3:]]
-    assert all(1.3 < each < 2 for each in behind)
+    assert f"In the {len(found)} cases that we measured, its choice was never more than {most} bits per token" in readme
+    behind = sorted(float(row["over"]) for row in rows("books", "-advised") if float(row["over"]) > 0)
+    assert len(behind) == 3
+    assert f"the advice costs more in three cases, by {behind[0]:.3f} to {behind[-1]:.3f} bits" in page
     reactive = [row["schedule"].split(", ")[0] for row in rows("sudoku", "-advised")]
     assert set(reactive) <= {"entropy", "margin", "confidence"}
     assert len(reactive) == 5
     assert "recommends a reactive rule at all five numbers of evaluations" in page
     seven = next(row for row in rows("sudoku", "-advised") if row["budget"] == "7")
     assert seven["schedule"] == "confidence, threshold"
-    assert f"at 7 a confidence threshold that needs only {float(seven['evaluations']):.1f} of them" in page
+    assert f"this is a confidence threshold that needs only {float(seven['evaluations']):.1f} on average" in page
 
 
 def test_a_causal_network_costs_less_where_it_is_said(tables, page):
-    assert "On word pieces, characters, molecules and digits, it costs less with a comb" in page
+    assert "On word pieces, characters, molecules and digits, a comb on such a network costs less" in page
     for kind in KINDS:
         costs = [row for row in rows(kind) if row["network"] == "both"]
         less = []
@@ -137,7 +138,7 @@ def test_the_loss_curves_show_what_is_said(page):
     first, second = ([f"{value:.2f}" for value in loss[:2]] for loss in curves.values())
     assert f"from {first[0]} to {first[1]} bits with the first token, on digits from {second[0]} to {second[1]}" in page
     three = size.Optimal(3, Curve(curves["molecules"])).sizes(48)
-    assert f"The best three steps on the curve of molecules reveal {three[0]}, {three[1]} and {three[2]} tokens" in page
+    assert f"the best schedule on the curve of molecules reveals {three[0]}, {three[1]} and {three[2]} tokens" in page
     assert all(size.Optimal(6, Curve(loss)).sizes(len(loss))[0] == 1 for loss in curves.values())
 
 
@@ -147,7 +148,7 @@ def test_word_pieces_cost_what_is_said(tables, page):
     random, one = (bits(tables, "books", "both", "random", f"even:{n}") for n in (16, 256))
     assert f"about {random - few['comb']:.2f} bits below random order" in page
     assert f"they cost {few['comb']:.3f} bits against {one:.3f}, which is {few['comb'] - one:.3f} more" in page
-    assert f"The learned order costs {few['learned'] - one:.3f} more" in page
+    assert f"The learned order costs {few['learned'] - one:.3f} more than one by one" in page
     assert abs(bits(tables, "books", "both", "comb", "even:64") - one) < 0.004
     errors = [float(row["over_error"]) for row in rows("books", "-advised") if float(row["over_error"])]
     assert all(0.0035 < error < 0.0045 for error in errors)
@@ -199,14 +200,14 @@ def test_puzzles_and_molecules_are_worth_what_is_said(tables, page):
     four = {r["rule"]: score("countdown", "both", r["rule"], "right") for r in rows("countdown", "-scores")
             if (r["network"], r["draw"]) == ("both", "temperature 1") and float(r["evaluations"]) <= 4.01}  # fmt: skip
     assert max(four, key=four.get) in ("advised/4", "dilated/rounds")  # which are the same
-    assert f"With four evaluations the advised schedule is the best of this network ({four['advised/4']:.1f} %)" in page
+    assert f"the advised schedule is the best for the network that looks both ways ({four['advised/4']:.1f} %)" in page
 
     def new(network, rule, draw="temperature 1"):
         return f"{score('molecules', network, rule, 'new', draw):.1f} %"
 
     few = f"with {new('both', 'learned/even:12')} against {new('both', 'advised/12')} for the advised schedule"
     more = f"with {new('both', 'halton/even:24')} against {new('both', 'advised/24')}"
-    assert f"{few}; in 24 the Halton order is, {more}" in page
+    assert f"{few}; in 24 evaluations it is the Halton order, {more}" in page
     bound = [new("both", f"entropy/entropy-bound:{bound}") for bound in (2, 0.5, 0.1)]
     assert f"{bound[0]} in 12.7 evaluations, {bound[1]} in 25, and {bound[2]} in 33" in page
     causal, left = new("causal", "comb/even:24"), new("left-to-right", "left-to-right/even:48")
@@ -217,7 +218,7 @@ def test_puzzles_and_molecules_are_worth_what_is_said(tables, page):
         if (r["network"], r["draw"]) == ("both", "greedy")
     }
     assert 2 < max(share for rule, share in greedy.items() if not rule.startswith("random")) < 3
-    assert f"and {greedy['random/cosine:24']:.1f} % with cosine sizes in 24 evaluations" in page
+    assert f"with cosine sizes in 24 evaluations, {greedy['random/cosine:24']:.1f} % of the texts" in page
 
 
 def test_digits_cost_what_is_said(tables, page):
@@ -233,7 +234,7 @@ def test_digits_cost_what_is_said(tables, page):
     assert f"Confidence is far worse ({confidence:.3f})" in page
     combs = [bits(tables, "digits", "both", "comb", f"even:{n}") for n in tables.budgets(rows("digits"))]
     assert min(combs) > float(one["bits"]) + 0.01
-    assert f"costs {bits(tables, 'digits', 'causal', 'comb', 'even:49'):.3f} in the same comb" in page
+    assert f"costs {bits(tables, 'digits', 'causal', 'comb', 'even:49'):.3f} with the same comb" in page
 
 
 def test_masks_of_combs_are_worth_what_is_said(tables, page):
@@ -251,7 +252,7 @@ def test_masks_of_combs_are_worth_what_is_said(tables, page):
         f"costs {gains['molecules']['comb']:.3f} bits less on molecules and {-gains['sudoku']['comb']:.3f} bits more"
         in page
     )
-    assert f"where random order costs {-gains['sudoku']['random']:.3f} bits more as well" in page
+    assert f"On Sudoku, random order also costs {-gains['sudoku']['random']:.3f} bits more" in page
 
 
 def test_every_name_of_a_table_is_for_readers(page):

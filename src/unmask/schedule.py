@@ -89,7 +89,7 @@ class Schedule:
                 remedy="Only Verify, Edit and Gibbs work with such sizes.",
             )  # fmt: skip
         if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
-            raise check.InputError("order", "have no blocks if each token chooses its own step")
+            raise check.InputError("order", "have no blocks if this revision is used with log-linear sizes")
         if isinstance(taking, TakeBack) and taking.drafts and not isinstance(self.within, order.Confidence):
             raise check.InputError(
                 "order", "be Confidence for this revision", found=check.shown(self.order),

@@ -72,8 +72,8 @@ def advise(
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: on average, such a rule may use at most one percent more evaluations than the steps allow. The predicted
     cost is for new texts, not for those used to choose the schedule. It is the cost at temperature 1. If you decode
-    greedily or count right answers, use that score to compare the advice with rules that look at predictions: such a
-    rule can be better than its cost says.
+    greedily or count right answers, compare the advice with rules that look at predictions by your own score: such a
+    rule can be better than its cost suggests.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.

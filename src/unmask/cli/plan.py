@@ -99,7 +99,9 @@ def plan(
     for name, value in (("tc", tc), ("dtc", dtc)):
         if value is not None:
             raise check.InputError(
-                "", f"{{{name}}} needs {{target}}", remedy="With {steps}, the guarantees hold for all data."
+                "",
+                f"{{{name}}} needs {{target}}",
+                remedy=f"With {{steps}}, the guarantees hold for all data and do not use {{{name}}}.",
             )
     if steps is None:
         raise check.InputError("steps", "be given", remedy="Or give {target} to find the number of steps.")

@@ -77,7 +77,9 @@ class Estimate:
         """
         values, units = check.numbers("given", given).ravel(), check.numbers("amounts", amounts).ravel()
         if values.size != units.size or not np.all(units >= 0) or not units.sum() > 0:
-            raise check.InputError("amounts", "hold one number for each value, none negative and not all zero")
+            raise check.InputError(
+                "amounts", "hold one number for each value of {given}, none negative and not all zero"
+            )
         if values.size < 2:
             raise check.InputError("given", "have at least two draws", found=f"{values.size}")
         each = float(values.sum() / units.sum())
