@@ -28,7 +28,7 @@ OURS = (
     "the exhaustive order search",
     "forecasts that hold",
     "guarantees reported",
-    "the sampler at 1.01 times the forward pass",
+    "a sampler that takes 1.01 times as long as the forward pass",
     "the exact price of training under a schedule",
 )
 
@@ -42,7 +42,7 @@ def test_the_page_names_the_works_that_parts_of_this_were_begun_by():
 def test_what_is_nowhere_else_is_one_list():
     ours = re.findall(r"^- \*\*(.*?)\*\*", PAGE.partition("## First done by others")[0], re.MULTILINE)
     assert [each.lower() for each in ours] == list(OURS)
-    paragraph = re.search(r"\*\*Nowhere else\*\*.*?\n\n", README, re.DOTALL)[0].replace("\n", " ")
+    paragraph = re.search(r"\*\*You will find these nowhere else\*\*.*?\n\n", README, re.DOTALL)[0].replace("\n", " ")
     claimed = paragraph.partition(": ")[2].partition(". ")[0].replace("1.01", "1,01").split(", ")
     assert len(claimed) == len(OURS)
     for mine, each in zip(OURS, claimed, strict=True):

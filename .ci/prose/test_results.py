@@ -135,7 +135,10 @@ def test_the_prose_quotes_the_results_too():
     assert f"paired difference {-comb[1]:.1f} ± {comb[2]:.1f} nats per text" in page
     assert f"cost {even[0]:.3f} in 16 steps" in page
     assert f"16 steps of a comb cost {comb[0]:.3f} bits per character" in readme
-    assert f"in random order costs {whole[0]:.3f}, and even sizes in random order {even[0]:.3f} in 16 steps" in readme
+    assert (
+        f"in random order costs {whole[0]:.3f}, and 16 steps with even sizes in random order cost {even[0]:.3f}"
+        in readme
+    )
     optimal, cosine = (found["random", size, "16"][0] for size in ("optimal", "cosine"))
     assert f"gain {even[0] - optimal:.3f} bits over even ones at 16 steps" in page
     assert f"lose {cosine - even[0]:.3f}" in page

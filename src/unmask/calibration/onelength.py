@@ -335,7 +335,7 @@ class Tabled(OneLength):
             raise check.InputError(
                 "",
                 f"A cut at {int(missing[0])} visible tokens was not measured for this order",
-                remedy=f"It was measured at {', '.join(map(str, self.visible[:12].tolist()))} …",
+                remedy=f"The measured cuts are at {', '.join(map(str, self.visible[:12].tolist()))} … visible tokens.",
             )
         return np.searchsorted(self.visible, starts)
 

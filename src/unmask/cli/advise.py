@@ -47,7 +47,8 @@ from unmask.words.texts import Texts
 @click.option("--layout", metavar="HxW", help="With --dependence: also try orders for a grid, such as 28x28.")
 @click.option(
     "--evaluations", type=options.INTEGER, metavar="N",
-    help=f"With --dependence and texts: evaluations of each text that the search may spend. [default: {EVALUATIONS}]",
+    help="With --dependence and --text or --data: number of evaluations that the search may spend on each text. "
+    f"[default: {EVALUATIONS}]",
 )  # fmt: skip
 @options.length
 @options.seed

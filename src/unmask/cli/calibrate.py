@@ -133,10 +133,10 @@ def calibrate(
       unmask advise --calibration calibration.json --target 0.05
 
     In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens were
-    revealed, so an order alone has no losses. For such a model, the command measures planned schedules instead, exactly
-    and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs with even sizes in
-    4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one. Choose others with
-    --rules, such as 'whole-comb/cosine:24'.
+    revealed, so an order alone does not determine the losses. For such a model, the command measures planned schedules
+    instead, exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs
+    with even sizes in 4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one.
+    Choose others with --rules, such as 'whole-comb/cosine:24'.
 
     JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long
     (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each

@@ -78,7 +78,7 @@ def _link(form: Form, values: dict[str, Any]) -> str:
 def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Overview:
     found = calibration if values["file"] is None else measured.read(values["file"])
     if found is None:
-        raise check.InputError("file", "be a calibration, because this model comes without one")
+        raise check.InputError("file", "be given, because this model comes without a calibration")
     target, steps = values["target"], values["steps"]
     return measured.report(
         found,
