@@ -176,7 +176,7 @@ def test_what_cannot_be_allowed_is_refused():
     none = TABLE.clone()
     none[2] = False
     with pytest.raises(
-        InputError, match="'allowed' must allow at least one token at every position, but allows none at position 2"
+        InputError, match="'allowed' must allow at least one token at every position, but it allows none at position 2"
     ):
         Allowed(plain, none)
     with pytest.raises(InputError, match="none at position 2 of sequence 1"):
@@ -195,7 +195,9 @@ def test_what_cannot_be_allowed_is_refused():
         Sampler(Allowed(plain, TABLE[None]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match=r"'allowed' must return booleans of shape \(4, 3\)"):
         Sampler(Allowed(plain, lambda tokens, rows: None), schedule).run((2, 4), rng=0)
-    with pytest.raises(InputError, match="at least one token at every position, which the function did not"):
+    with pytest.raises(
+        InputError, match="at least one token at every position, but this function allows none at some position"
+    ):
         Sampler(Allowed(plain, lambda tokens, rows: none[rows % 4]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="ruled out every token at a position"):
         Sampler(Suppressed(Allowed(plain, TABLE), [1]), schedule).run((2, 4), rng=0)

@@ -110,7 +110,7 @@ def test_sizes_that_do_not_split_the_positions_are_refused():
 
 
 def test_an_order_that_leaves_out_a_position_is_refused():
-    with pytest.raises(ValueError, match=r"The order must contain every masked position once, but Twice\(\) did not"):
+    with pytest.raises(ValueError, match=r"The order must return every masked position once, but Twice\(\) did not"):
         Sampler(PREDICTOR, Schedule(size.Even(4), Twice())).run((1, 12), rng=[0])
 
 
@@ -190,7 +190,9 @@ def test_a_tiny_temperature_draws_the_most_likely_token():
 
 
 def test_tokens_to_replay_fit_the_batch():
-    with pytest.raises(ValueError, match=r"The tokens to replay have the shape \(8, 12\), and the batch has \(3, 12\)"):
+    with pytest.raises(
+        ValueError, match=r"The tokens to replay must have the shape \(3, 12\) of the batch, not \(8, 12\)"
+    ):
         Sampler(PREDICTOR, EVEN, Replay(TEXTS)).run((3, 12), rng=[0, 1, 2])
 
 

@@ -454,7 +454,7 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
     ("change", "sentence"),
     [
         ({"tokens": TEXTS.numpy()}, "'tokens' must be sequences or a tensor of token ids, not ndarray"),
-        ({"tokens": TEXTS[:1]}, "'tokens' must hold token ids of shape .count, length., at least 2 texts, not"),
+        ({"tokens": TEXTS[:1]}, "'tokens' must hold token ids of shape .count, length., with at least 2 texts, not"),
         ({"tokens": TEXTS[0]}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.double()}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.to(torch.complex64)}, "'tokens' must hold token ids of shape"),

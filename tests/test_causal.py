@@ -272,7 +272,9 @@ def test_what_cannot_be_verified_is_refused_in_a_sentence():
         def __call__(self, log_probabilities, uniform, rows):
             return log_probabilities.argmax(dim=-1)
 
-    with pytest.raises(InputError, match="'draw' must have a known distribution, to verify drafts, not a Mine"):
+    with pytest.raises(
+        InputError, match="'draw' must have a known distribution if drafts are verified, but Mine has none"
+    ):
         Verified(predictor, Schedule(size.Even(3), order.Random()), Mine()).run((1, 12), rng=0)
 
 

@@ -56,7 +56,8 @@ from unmask.information.curve import Curve
         (
             lambda: size.Optimal(2, Parity(4)),
             ValueError,
-            "Argument 'curve' must be an unmask.Curve, not Parity. A distribution has one: distribution.curve().",
+            "Argument 'curve' must be an unmask.Curve, not Parity. "
+            "To get the curve of a distribution, call distribution.curve().",
         ),
         (
             lambda: size.Even(2).cut_probabilities(2.5),
@@ -81,9 +82,9 @@ from unmask.information.curve import Curve
         (
             lambda: output_law(Parity(2).marginals, size.Even(1), [[0.5, 0.25, 0.25]]),
             ValueError,
-            "Argument 'target' must have one axis of equal size per token, not the shape (1, 3).",
+            "Argument 'target' must have one axis per token, all of equal size, not the shape (1, 3).",
         ),
-        (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but ends at -0.5."),
+        (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but it ends at -0.5."),
         (lambda: Curve([]), ValueError, "Argument 'loss' must be a non-empty list of finite numbers."),
     ],
 )

@@ -262,7 +262,7 @@ def test_every_distribution_can_be_asked_for(name):
         ("reed-solomon --length 8 --dimension 2 --alphabet 12", "--alphabet must be a prime power, not 12."),
         (
             "reed-solomon --length 8 --dimension 2 --alphabet 7",
-            "--length must be at most the alphabet 7, not 8.",
+            "--length must be at most the alphabet size 7, not 8.",
         ),
         ("mixture --length 8 --bias 1.5", "--bias must be between 0 and 1, not 1.5."),
         ("mixture --length 8 --bias nan", "--bias must be finite, not nan."),

@@ -131,8 +131,8 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
     file.write_text('{"loss": [3, 2, 2.1, 0.5]}')
     for line in ("plan --size optimal --steps 2", "expect --size even --steps 2", "steps --target 1"):
         assert complaint(f"{line} --curve", str(file)) == (
-            "--curve must not increase, but it rises by 0.1 from 1 to 2 visible tokens. With --monotone it "
-            "becomes the nearest curve that does not."
+            "--curve must not increase, but it rises by 0.1 from 1 to 2 visible tokens. Use --monotone to "
+            "replace it with the nearest curve that does not."
         )
         text = run(f"{line} --monotone --curve", str(file))
         assert text.exit_code == 0

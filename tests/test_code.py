@@ -189,7 +189,7 @@ def test_prime_powers_are_those_of_galois():
         (lambda: ReedSolomon(3, 0, 5), "Argument 'dimension' must be at least 1, not 0."),
         (
             lambda: ReedSolomon(6, 2, 5),
-            "Argument 'length' must be at most the alphabet 5, not 6. Each position needs its own field element.",
+            "Argument 'length' must be at most the alphabet size 5, not 6. Each position needs its own field element.",
         ),
         (lambda: Parity(0), "Argument 'length' must be at least 1, not 0."),
         (lambda: Parity(3, 10), "Argument 'alphabet' must be a prime power, not 10."),

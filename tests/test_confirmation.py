@@ -114,5 +114,5 @@ def test_texts_that_an_order_does_not_fit_get_one_sentence():
     given[0, 0] = False
     with pytest.raises(InputError, match="Argument 'tokens' must be texts of the same length, with every position"):
         confirmed_order(predictor, {}, [2, 2], Sequences.of(texts, given), rng=0)
-    with pytest.raises(InputError, match="Argument 'sizes' must sum to the 4 positions, not 3"):
+    with pytest.raises(InputError, match="Argument 'sizes' must sum to 4, the number of positions, not 3"):
         confirmed_order(predictor, {}, [1, 2], texts, rng=0)

@@ -213,7 +213,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once():
         bound.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(
-            ConnectionError, match=f"must be that of a running cluster, and nothing answers at '{where}'"
+            ConnectionError, match=f"must be the address of a running cluster, but nothing answers at '{where}'"
         ):
             cluster._knock(where)
     cluster._knock("auto")

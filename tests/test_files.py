@@ -59,10 +59,10 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         ("1\ninf\n0", "line 2 of '{file}' has 'inf'."),
         ("1,0.5,0.2", "must have one number per line or two columns n,loss, but line 1 of '{file}' has 3 columns."),
         ("0,1\n1,0.5\n0.2", "line 3 of '{file}' has 1 columns."),
-        ("0,1\n2,0.5\n3,0.1", "must have every n from 0 to 3, but 1 is missing in '{file}'."),
-        ("0,1\n8,0.5", "must have every n from 0 to 8, but 1 and 6 more are missing in '{file}'."),
+        ("0,1\n2,0.5\n3,0.1", "must have every n from 0 to 3, but 1 is missing from '{file}'."),
+        ("0,1\n8,0.5", "must have every n from 0 to 8, but 1 and 6 more are missing from '{file}'."),
         ("1,1\n2,0.5", "must have every n from 0 to 2, but 0 is missing"),
-        ("0,1\n0,0.5", "must have each n once, but '{file}' has 0 twice."),
+        ("0,1\n0,0.5", "must have each n only once, but '{file}' has 0 twice."),
         ("0.5,1\n1,0.5", "must have whole numbers n from 0 on, but '{file}' has 0.5."),
         ("-1,1\n0,0.5", "but '{file}' has -1."),
         ("0,1\n1e300,0.5", "must have whole numbers n from 0 on, but '{file}' has 1e+300."),
@@ -122,7 +122,7 @@ def test_a_file_that_is_too_large_is_refused_by_its_size(tmp_path, monkeypatch):
     """By what the file system says of it, without a byte read; and a pipe after as many bytes."""
     with (tmp_path / "large").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(ValueError, match=r"must be a file of at most 64 MiB, but '.*large' has more"):
+    with pytest.raises(ValueError, match=r"must be a file of at most 64 MiB, but '.*large' is larger"):
         read_curve(tmp_path / "large")
     reader, writer = os.pipe()
     os.write(writer, b"1\n" * 30_000)
@@ -191,7 +191,7 @@ def test_a_gauge_has_one_number_for_each_rank(tmp_path, text):
         ("[1, 0, 2]", "must be positive, but '{file}' has 0 at rank 2."),
         ("1\n2\n-3", "must be positive, but '{file}' has -3 at rank 3."),
         ("0,1\n1,2", "must have whole numbers i from 1 on, but '{file}' has 0."),
-        ("1,1\n3,2", "must have every i from 1 to 3, but 2 is missing in '{file}'."),
+        ("1,1\n3,2", "must have every i from 1 to 3, but 2 is missing from '{file}'."),
         ("", "is empty"),
     ],
 )

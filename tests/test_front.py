@@ -103,7 +103,7 @@ def test_the_first_of_a_seed_is_reproduced(model):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda m: unmask.generate(m, 3), "Argument 'prompts' must be texts, not 3"),
+        (lambda m: unmask.generate(m, 3), "Argument 'prompts' must be a text or a list of texts, not 3"),
         (lambda m: unmask.generate(m, ["a_", 3]), "Argument 'prompts' must be a text, not 3"),
         (lambda m: unmask.generate(m, "no blank"), "Argument 'prompts' must have a gap to fill"),
         (lambda m: unmask.generate(m, []), "Argument 'prompts' must hold at least one text"),
@@ -113,9 +113,15 @@ def test_the_first_of_a_seed_is_reproduced(model):
         (lambda m: unmask.calibrate(m, "short"), "Argument 'data' must have at least two sequences of 256 tokens, not"),
         (lambda m: unmask.calibrate(m, __file__), "Argument 'data' must be a text, but this is the name of a file"),
         (lambda m: unmask.calibrate(m, "Ä" * 600), "Argument 'data' must use the 27 characters"),
-        (lambda m: unmask.calibrate(m, 3), "Argument 'data' must be texts or rows, not 3"),
-        (lambda m: unmask.calibrate(m, [3, 4]), "Argument 'data' must be texts or rows, not 3"),
-        (lambda m: unmask.calibrate(m, [{"q": "a"}]), "must have rows of prompt, answer, text and given, not 'q'"),
+        (
+            lambda m: unmask.calibrate(m, 3),
+            "'data' must be a text, a path, Sequences, or a list of texts or rows, not 3",
+        ),
+        (lambda m: unmask.calibrate(m, [3, 4]), "Argument 'data' must hold texts or rows, not 3"),
+        (
+            lambda m: unmask.calibrate(m, [{"q": "a"}]),
+            "must have rows with only the fields prompt, answer, text and given, not 'q'",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(model, call, sentence):

@@ -122,9 +122,15 @@ def test_orders_of_grids_and_tables_come_back_from_a_file(which, tmp_path):
         ([[0, 7]], "Argument 'sets' must hold each position from 0 to 1 exactly once."),
         ([0, -1], "Argument 'sets' must be at least 0, not -1."),
         ([[0.5]], "Argument 'sets' must be an integer, not 0.5."),
-        ("01", "Argument 'sets' must be a list of positions for each step, or one of all positions, not '01'."),
-        (["01"], "Argument 'sets' must be a list of positions for each step, or one of all positions, not '01'."),
-        (3, "Argument 'sets' must be a list of positions for each step, or one of all positions, not 3."),
+        (
+            "01",
+            "Argument 'sets' must hold a list of positions for each step, or be one list of all positions, not '01'.",
+        ),
+        (
+            ["01"],
+            "Argument 'sets' must hold a list of positions for each step, or be one list of all positions, not '01'.",
+        ),
+        (3, "Argument 'sets' must hold a list of positions for each step, or be one list of all positions, not 3."),
         ([[0], [10**30]], "Argument 'sets' must be at most 16777215, not a number of 31 digits."),
     ],
 )
@@ -141,5 +147,5 @@ def test_bad_grids_get_one_sentence():
         order.CombGrid(2, 2, teeth=0)
     with pytest.raises(InputError, match="Argument 'length' must be 2 x 3 = 6, not 5"):
         arranged(order.CombGrid(2, 3), 5)
-    with pytest.raises(InputError, match="Argument 'length' must be 2, the positions of the order, not 5"):
+    with pytest.raises(InputError, match="Argument 'length' must be 2, the number of positions in the order, not 5"):
         arranged(order.Sets([1, 0]), 5)

@@ -47,8 +47,8 @@ def test_a_full_disk_is_one_sentence(words):
         ),
         (
             "plan --gauge small.json --steps 2",
-            "--gauge must not hold numbers as small as 4.94066e-324. Multiply them all by one number: the schedule "
-            "stays the same.",
+            "--gauge must not hold numbers as small as 4.94066e-324. Multiply all of them by the same large "
+            "number. The schedule stays the same.",
         ),
         (
             "plan --gauge small.json --steps 1000000000",

@@ -116,7 +116,7 @@ def test_a_curve_that_rises_is_refused_unless_by_rounding(scale):
     Curve(scale * np.array([1.0, 0.5, 0.5 + 5e-10, 0.1]))
     with pytest.raises(ValueError, match=r"must not increase, but it rises by .* from 1 to 2 visible tokens"):
         Curve(scale * np.array([1.0, 0.5, 0.5 + 1e-7, 0.1]))
-    with pytest.raises(ValueError, match="must not be negative, but ends at"):
+    with pytest.raises(ValueError, match="must not be negative, but it ends at"):
         Curve(scale * np.array([1.0, 0.5, -1e-7]))
 
 

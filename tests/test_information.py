@@ -129,15 +129,15 @@ def test_divergence_is_infinite_off_the_support_and_zero_at_home():
         (lambda: entropy([0.5, 0.6]), "Argument 'joint' must sum to 1, but the sum is off by 0.1."),
         (
             lambda: entropy([1.5, -0.5]),
-            "Argument 'joint' must hold non-negative finite numbers, at least one of them.",
+            "Argument 'joint' must hold one or more finite numbers, none of them negative.",
         ),
         (lambda: entropy([0.5, 0.5], [1]), "Argument 'positions' must be at most 0, not 1."),
         (lambda: entropy([0.5, 0.5], [-1]), "Argument 'positions' must be at least 0, not -1."),
         (lambda: entropy([[0.5, 0.5]], [0, 0]), "Argument 'positions' must hold different positions, not [0, 0]."),
         (lambda: entropy([0.5, 0.5], given=[3]), "Argument 'given' must be at most 0, not 3."),
         (lambda: kl([1.0], [0.5, 0.5]), "Argument 'q' must have the shape of 'p', (1,), not (2,)."),
-        (lambda: loss_curve([1.0]), "Argument 'information' must be a list of at least 2 numbers, not (1,)."),
-        (lambda: information.drops([]), "Argument 'loss' must be a list of at least 1 numbers, not (0,)."),
+        (lambda: loss_curve([1.0]), "Argument 'information' must be a list of at least 2 numbers, not the shape (1,)."),
+        (lambda: information.drops([]), "Argument 'loss' must be a list of at least 1 number, not the shape (0,)."),
     ],
 )
 def test_bad_arguments_are_answered_in_one_sentence(call, sentence):
@@ -162,7 +162,7 @@ def test_a_curve_may_rise_by_rounding_and_by_no_more(scale):
     for rise in (2e-9, 1e-6, 5e-4):
         with pytest.raises(InputError, match=r"must not increase, but it rises by .* from 1 to 2 visible"):
             Curve(scale * np.array([1.0, 0.5, 0.5 + rise]))
-        with pytest.raises(InputError, match="Argument 'loss' must not be negative, but ends at -"):
+        with pytest.raises(InputError, match="Argument 'loss' must not be negative, but it ends at -"):
             Curve(scale * np.array([1.0, 0.5, -rise]))
     with pytest.raises(InputError, match="rises"):
         Curve(np.array([1e-12, 1e-12 + 2e-9]))

@@ -163,10 +163,10 @@ def test_a_chain_of_two_tokens_has_the_curve_of_its_table():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: Markov([0.5, 0.5], 3), "Argument 'transition' must be a square matrix, not an array of (2,)."),
+        (lambda: Markov([0.5, 0.5], 3), "Argument 'transition' must be a square matrix, not an array of shape (2,)."),
         (
             lambda: Markov([[0.5, 0.5]], 3),
-            "Argument 'transition' must be a square matrix, not an array of (1, 2).",
+            "Argument 'transition' must be a square matrix, not an array of shape (1, 2).",
         ),
         (
             lambda: Markov([[0.5, 0.4], [0.5, 0.5]], 3),

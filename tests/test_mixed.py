@@ -201,7 +201,7 @@ def test_rows_of_any_lengths_are_filled_as_each_is_alone():
 
 def test_what_a_file_could_not_be_read_again_with_is_refused_before_it_is_measured():
     counts, order_of = np.append(np.full(511, 512), 511), torch.arange(512)
-    with pytest.raises(InputError, match="512 texts of up to 512 tokens are too many to keep at 512 places"):
+    with pytest.raises(InputError, match="512 texts of up to 512 tokens are too many to measure at 512 places"):
         MixedTally(order.LeftToRight(), counts, 512, 512, order_of)
     MixedTally(order.LeftToRight(), counts[:300], 512, 512, order_of[:300])
     raw = 300 * 512 * 513 // 2 * 4

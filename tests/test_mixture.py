@@ -132,7 +132,7 @@ def test_estimates_in_small_batches_are_the_same(monkeypatch):
     [
         (
             lambda: Mixture([[1.0]], [[1.0]]),
-            "Argument 'weights' must be a list of numbers, not an array of (1, 1).",
+            "Argument 'weights' must be a list of numbers, not an array of shape (1, 1).",
         ),
         (
             lambda: Mixture([0.5, 0.5], [[0.5, 0.5]], length=3),
@@ -153,7 +153,7 @@ def test_estimates_in_small_batches_are_the_same(monkeypatch):
         ),
         (
             lambda: Mixture([1.0], [[[0.5, 0.5]]], length=2),
-            "Argument 'length' must be the 1 positions of the components, not 2. Leave it out.",
+            "Argument 'length' must be 1, the number of positions in the components, not 2. Leave it out.",
         ),
         (lambda: LatentParity(0), "Argument 'length' must be at least 1, not 0."),
         (

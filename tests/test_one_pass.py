@@ -194,7 +194,8 @@ def test_losses_by_visible_tokens_are_refused_and_the_way_out_is_named():
         ):
             random_order(predictor, tokens, rng=0)
         with pytest.raises(
-            InputError, match=r"an order alone has no losses\. Measure planned schedules with `measure_rules`"
+            InputError,
+            match=r"an order alone does not determine the losses\. Measure planned schedules with `measure_rules`",
         ):
             measure(predictor, order.Random(), tokens, rng=0)
         with pytest.raises(InputError, match="remembers the steps in which they were revealed"):
@@ -366,8 +367,8 @@ def test_calibrate_measures_planned_schedules_and_takes_twice_as_many_texts_agai
     made = answer("generate --model", place / "m.safetensors", "--schedule", tmp_path / "s.json")
     assert made["schedule"] == record["schedule"]
     assert complaint(*words, "--orders random") == (
-        "--orders must be left out, since this model is causal in the schedule, and an order alone has no losses "
-        "there. Name planned schedules with --rules, such as whole-comb/even:16."
+        "--orders must be left out, because this model is causal in the schedule and an order alone does not determine "
+        "its losses. Name planned schedules with --rules, such as whole-comb/even:16."
     )
     optimal = complaint(*line(place, "evaluate"), "--order comb --size optimal --steps 4 --calibration", file)
     assert "needs a calibration of the order 'comb', and this one has none" in optimal

@@ -102,7 +102,7 @@ def test_curves_and_tables_of_another_length_are_refused():
         size.OptimalTable(1, np.zeros((2, 3)))
     with pytest.raises(ValueError, match="must hold finite numbers"):
         size.OptimalTable(1, np.full((2, 2), np.nan))
-    with pytest.raises(ValueError, match="for the table of paths to fit in memory"):
+    with pytest.raises(ValueError, match="because the table of paths has to fit into memory"):
         size.best_paths(Curve(np.ones(100_000)), 10_000)
 
 

@@ -260,7 +260,7 @@ def test_bad_arguments_get_one_sentence():
             measure_dependence(predictor, texts, rng=0, **arguments)
         assert str(caught.value) == sentence
     found = measure_dependence(predictor, texts, rng=0)
-    with pytest.raises(InputError, match="Argument 'sizes' must sum to the 4 positions, not 3"):
+    with pytest.raises(InputError, match="Argument 'sizes' must sum to 4, the number of positions, not 3"):
         learned_order(found, [1, 2])
     with pytest.raises(InputError, match="Argument 'values' must have the shape"):
         ByDistance((0.0,), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 3)), 2)

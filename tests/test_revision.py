@@ -585,7 +585,7 @@ def test_a_schedule_with_a_revision_is_saved_and_loaded(name, tmp_path):
             lambda: Schedule(size.Even(2), order.Spaced(SURE, 2), revision.Cap()),
             "keeps positions apart",
         ),
-        (lambda: Schedule(size.Even(2), order.EndLater([0]), revision.Cap()), "weighs positions or the end"),
+        (lambda: Schedule(size.Even(2), order.EndLater([0]), revision.Cap()), "weights depend on position or progress"),
         (lambda: Schedule(size.Stable(0.9), SURE, revision.Verify()), "compares two steps"),
         (lambda: revision.Cap(1.5), "at most 1"),
         (lambda: revision.Rescale(-0.1), "at least 0"),

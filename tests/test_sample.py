@@ -542,7 +542,7 @@ def test_sizes_made_for_one_length_say_which_they_met(which):
         (size.Explicit([1, 3]), "must be the sum of the sizes, 4, not 2"),
         (size.Optimal(2, curve), "must be the length 4 of the curve, not 2"),
     ):
-        sentence = f"Argument 'length' {reason}. It was to split the 2 masked positions of a sequence or block."
+        sentence = f"Argument 'length' {reason}. The size had to split the 2 masked positions of a sequence or block."
         with pytest.raises(ValueError, match=re.escape(sentence)):
             Sampler(counted, Schedule(how_many, order.Blocks(which, 4))).run((1, 6), rng=[0])
         fits = Sampler(counted, Schedule(how_many, order.Blocks(which, 4))).run((2, 8), rng=[0, 1])
@@ -573,7 +573,9 @@ def test_bad_arguments_get_one_sentence():
     start = torch.zeros((2, 4), dtype=torch.int64)
     with pytest.raises(ValueError, match=r"Argument 'start' must hold token ids of shape \(batch, length\)"):
         sampler.run(start.float(), rng=generator())
-    with pytest.raises(ValueError, match="Argument 'start' must hold token ids from 0 to 1 where not masked"):
+    with pytest.raises(
+        ValueError, match="Argument 'start' must hold token ids from 0 to 1 at positions that are not masked"
+    ):
         sampler.run(start + 5, rng=generator())
     with pytest.raises(ValueError, match="Argument 'start' must be a tensor of token ids or a shape"):
         sampler.run([[0, 1]], rng=generator())

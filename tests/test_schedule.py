@@ -43,7 +43,8 @@ def test_blocks_that_follow_the_text_survive_json_and_refuse_fixed_sizes(which):
     schedule = Schedule(size.Threshold(0.5), which)
     assert Schedule.from_json(json.loads(json.dumps(schedule.to_json()))) == schedule
     with pytest.raises(
-        ValueError, match=r"Argument 'size' must look at predictions, not Even\(steps=2\). The length of"
+        ValueError,
+        match=r"Argument 'size' must be a size that looks at predictions, not Even\(steps=2\). The length of",
     ):
         Schedule(size.Even(2), which)
 
@@ -97,7 +98,9 @@ def test_numbers_that_are_none_are_not_saved(tmp_path):
     (tmp_path / "schedule.json").unlink()
     broken = size.Threshold(0.5)
     object.__setattr__(broken, "threshold", np.nan)  # no one can make it otherwise
-    with pytest.raises(ValueError, match="Argument 'threshold' must hold finite numbers for 'threshold' to be saved"):
+    with pytest.raises(
+        ValueError, match="Argument 'threshold' must have finite numbers in 'threshold' if it is to be saved"
+    ):
         Schedule(broken, order.Random()).save(tmp_path / "schedule.json")
     assert not list(tmp_path.iterdir())
 
@@ -140,12 +143,12 @@ def test_a_gauge_function_of_ones_own_is_refused():
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
-    ({"extra": 1}, "The schedule must not have the field 'extra'. It has order, revision, schema, size."),
+    ({"extra": 1}, "The schedule must not have the field 'extra'. Its fields are order, revision, schema, size."),
     ({"schema": 2}, "Argument 'schema' must be 1, not 2. The file comes from another version of unmask."),
     ({"size": {"name": "evem", "steps": 2}}, "Argument 'size' must be a known name, not 'evem'. Did you mean 'even'?"),
     ({"size": {"name": "even"}}, "The size even must have the field 'steps'."),
     ({"size": {"name": "even", "steps": 2, "seed": 0}},
-     "The size even must not have the field 'seed'. It has name, steps."),
+     "The size even must not have the field 'seed'. Its fields are name, steps."),
     ({"size": {"name": "even", "steps": 0}}, "Argument 'steps' must be at least 1, not 0."),
     ({"size": {"steps": 2}}, "Argument 'size' must be an object with a name, not {'steps': 2}."),
     ({"size": "even"}, "Argument 'size' must be an object with a name, not 'even'."),

@@ -92,7 +92,7 @@ def test_draws_avoid_tokens_of_probability_zero():
         (lambda: Table(1.0), "Argument 'probabilities' must have at least one axis, one per position."),
         (
             lambda: Table([[0.5, 0.5, 0.0]]),
-            "Argument 'probabilities' must have equal axes, not the shape (1, 3).",
+            "Argument 'probabilities' must have axes of equal size, not the shape (1, 3).",
         ),
         (
             lambda: Table(np.zeros(2**24 + 1)),
@@ -104,18 +104,21 @@ def test_draws_avoid_tokens_of_probability_zero():
         ),
         (
             lambda: Table([]),
-            "Argument 'probabilities' must hold non-negative finite numbers, at least one of them.",
+            "Argument 'probabilities' must hold one or more finite numbers, none of them negative.",
         ),
         (
             lambda: Table([0.5, 0.5]).marginal([]),
-            "Argument 'positions' must hold distinct positions, at least one, not [].",
+            "Argument 'positions' must hold one or more different positions, not [].",
         ),
         (
             lambda: Table([[0.5, 0.5], [0.0, 0.0]]).marginal([1, 1]),
-            "Argument 'positions' must hold distinct positions, at least one, not [1, 1].",
+            "Argument 'positions' must hold one or more different positions, not [1, 1].",
         ),
         (lambda: Table([0.5, 0.5]).marginal([1]), "Argument 'positions' must be at most 0, not 1."),
-        (lambda: Table([0.5, 0.5]).condition([0], [False]), "Argument 'masked' must be true somewhere."),
+        (
+            lambda: Table([0.5, 0.5]).condition([0], [False]),
+            "Argument 'masked' must be true for at least one position.",
+        ),
         (
             lambda: Table([0.5, 0.5]).condition([[0], [1]], [[True], [True]]),
             "Argument 'tokens' must be one sequence, not 2.",

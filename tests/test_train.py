@@ -278,7 +278,7 @@ def test_a_folder_is_trained_by_one_process_at_a_time(tmp_path):
     train(SMALL, LETTERS, recipe, folder=tmp_path, every=4, watch=meanwhile)
     assert said == [
         f"Argument 'folder' must not be in use, but '{tmp_path}' is being trained by another process. "
-        "Wait until it ends, or choose another one."
+        "Wait until that process ends, or choose a different path."
     ]
     assert steps_of(tmp_path) == [4]
     train(SMALL, LETTERS, recipe, folder=tmp_path)

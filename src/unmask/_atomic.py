@@ -182,7 +182,7 @@ def locked(path: str | os.PathLike[str], argument: str, doing: str, *, wait: boo
             argument,
             "not be in use",
             detail=f"but '{given}' is being {doing} by another process",
-            remedy="Wait until it ends, or choose another one.",
+            remedy="Wait until that process ends, or choose a different path.",
         )
     try:
         yield

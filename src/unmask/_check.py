@@ -199,7 +199,7 @@ def probabilities(name: str, values: object, *, axis: int = -1) -> NDArray[np.fl
     """Return `values` as float64 if they are non-negative and sum to one along `axis`."""
     given = numbers(name, values)
     if given.size == 0 or not np.all(np.isfinite(given)) or np.any(given < 0):
-        raise InputError(name, "hold non-negative finite numbers, at least one of them")
+        raise InputError(name, "hold one or more finite numbers, none of them negative")
     worst = float(np.max(np.abs(given.sum(axis=axis) - 1)))
     if worst > 1e-9:
         raise InputError(name, "sum to 1", detail=f"but the sum is off by {worst:.2g}")

@@ -53,7 +53,7 @@ def read_bytes(path: str | os.PathLike[str], argument: str, *, most: int) -> byt
         raise check.InputError(argument, "be a file of finite length", found=f"the device '{name}'")
     if data is None:
         raise check.InputError(
-            argument, f"be a file of at most {most // MEBIBYTE} MiB", detail=f"but '{name}' has more"
+            argument, f"be a file of at most {most // MEBIBYTE} MiB", detail=f"but '{name}' is larger"
         )
     return data
 

@@ -82,7 +82,8 @@ def generate(
     """
     found = _loaded(model)
     count = check.integer("count", count, least=1)
-    given = [prompts] if prompts is None or isinstance(prompts, str) else check.listed("prompts", prompts, "be texts")
+    alone = prompts is None or isinstance(prompts, str)
+    given = [prompts] if alone else check.listed("prompts", prompts, "be a text or a list of texts")
     if not given:
         raise check.InputError("prompts", "hold at least one text")
     with check.renamed("prompt", "prompts"):
@@ -141,8 +142,8 @@ def calibrate(
     found = _loaded(model)
     sequences = sequences_of(found, data, check.integer("texts", texts, least=2), seed)
     longest = int(sequences.counts.max())
-    asked = check.listed("orders", USUAL_ORDERS if orders is None else orders, "be names")
-    named = check.listed("rules", rules, "be names")
+    asked = check.listed("orders", USUAL_ORDERS if orders is None else orders, "be a list of names")
+    named = check.listed("rules", rules, "be a list of names")
     asked, named = usual(found, list(asked), list(named), said=orders is not None, blocks=blocks)
     kinds: dict[str, BlindOrder] = {name: measurable(name) for name in asked}
     wanted = {name: kind for name, kind in kinds.items() if fits(kind, longest)}
@@ -158,7 +159,7 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
         return Sequences.of(data, device=model.device)
     if isinstance(data, str):
         if os.path.isfile(data):  # a Path would stumble over a text that is too long for a name
-            remedy = f"For the rows of that file give Path({data!r}), for its text Path({data!r}).read_text()."
+            remedy = f"To use its rows, give Path({data!r}). To use it as one text, give Path({data!r}).read_text()."
             raise check.InputError("data", "be a text", detail="but this is the name of a file", remedy=remedy)
         cut = model.cut()
         with check.renamed("text", "data"):
@@ -166,13 +167,16 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
         most = len(store) // cut.length
         if most < 2:
             wanted = f"have at least two sequences of {cut.length} tokens"
-            raise check.InputError("data", wanted, found=f"{len(store)}", remedy="Or give a list of shorter texts.")
+            raise check.InputError(
+                "data", wanted, found=f"{len(store)} tokens", remedy="Give a longer text, or a list of texts."
+            )
         windows = store.even_windows(cut.length, min(texts, most))
         return Sequences.of(windows.tolist(), device=model.device)
     if isinstance(data, os.PathLike):
         source = rows(data)
     else:
-        source = (_row(number, each) for number, each in enumerate(check.listed("data", data, "be texts or rows"), 1))
+        given = check.listed("data", data, "be a text, a path, Sequences, or a list of texts or rows")
+        source = (_row(number, each) for number, each in enumerate(given, 1))
     return collect(model, source, most=texts, rng=seed).required().sequences.to(model.device)
 
 
@@ -188,6 +192,8 @@ def _row(number: int, given: object) -> Row:
     if isinstance(given, Mapping):
         parts = cast("Mapping[str, Any]", given)
         if unknown := sorted(set(parts) - {"prompt", "answer", "text", "given"}):
-            raise check.InputError("data", "have rows of prompt, answer, text and given", found=f"'{unknown[0]}'")
+            raise check.InputError(
+                "data", "have rows with only the fields prompt, answer, text and given", found=f"'{unknown[0]}'"
+            )
         return Row("data", number, **parts)
-    raise check.InputError("data", "be texts or rows", found=check.shown(given))
+    raise check.InputError("data", "hold texts or rows", found=check.shown(given))

@@ -69,7 +69,7 @@ class Schedule:
         if isinstance(self.order, order.Delimited) and not isinstance(self.size, size.Reactive):
             raise check.InputError(
                 "size",
-                "look at predictions",
+                "be a size that looks at predictions",
                 found=check.shown(self.size),
                 remedy="The length of the blocks of a Delimited order is not known in advance.",
             )
@@ -86,14 +86,14 @@ class Schedule:
         if taking.needs_sizes and not isinstance(self.size, size.Blind):
             raise check.InputError(
                 "size", "be one that does not look at predictions", found=check.shown(self.size),
-                remedy="Only Verify, Edit and Gibbs work with such sizes.",
+                remedy="Only the revisions Verify, Edit and Gibbs work with sizes that look at predictions.",
             )  # fmt: skip
         if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
             raise check.InputError("order", "have no blocks if this revision is used with log-linear sizes")
         if isinstance(taking, TakeBack) and taking.drafts and not isinstance(self.within, order.Confidence):
             raise check.InputError(
                 "order", "be Confidence for this revision", found=check.shown(self.order),
-                remedy="It ranks positions by the probability of the token drawn for them.",
+                remedy="This revision ranks positions by the probability of the token drawn for them.",
             )  # fmt: skip
 
     @property
@@ -104,7 +104,7 @@ class Schedule:
         if isinstance(self.order, order.Delimited):
             return "blocks that end at delimiters"
         if isinstance(self.within, order.Calibrated | order.EndLater):
-            return "an order that weighs positions or the end by progress"
+            return "an order whose weights depend on position or progress"
         if isinstance(self.size, size.Reactive) and self.size.looks_back:
             return "a size that compares two steps"
         return ""
@@ -153,7 +153,7 @@ class Schedule:
                 decode(data["revision"], "revision", SAVED_REVISIONS) if "revision" in data else None,
             )
         except RecursionError:
-            raise check.InputError("", "The schedule has sizes or orders nested without end") from None
+            raise check.InputError("", "The schedule has sizes or orders nested too deeply") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -185,7 +185,7 @@ def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:  # JSON has no NaN and no infinity
-            raise check.InputError(part, f"hold finite numbers for '{name}' to be saved") from None
+            raise check.InputError(part, f"have finite numbers in '{name}' if it is to be saved") from None
     return {"name": name, **parts}
 
 
@@ -233,7 +233,9 @@ def _object(data: object, role: str, wanted: set[str], later: Set[str] = frozens
     data = cast(dict[str, Any], data)
     if unknown := sorted(set(data) - wanted):
         raise check.InputError(
-            "", f"The {role} must not have the field '{unknown[0]}'", remedy=f"It has {', '.join(sorted(wanted))}."
+            "",
+            f"The {role} must not have the field '{unknown[0]}'",
+            remedy=f"Its fields are {', '.join(sorted(wanted))}.",
         )
     if missing := sorted(wanted - set(data) - later):
         raise check.InputError("", f"The {role} must have the field '{missing[0]}'")

@@ -259,4 +259,4 @@ def _refuse(error: check.InputError, where: str = "") -> NoReturn:
 
 
 def _refuse_version() -> NoReturn:
-    raise check.InputError("", "The calibration was not written by this version of unmask")
+    raise check.InputError("", "The calibration was not written by this version of unmask", remedy="Measure it again.")

@@ -107,7 +107,7 @@ def confirmed_order(
         raise check.InputError("tokens", "be texts of the same length, with every position to fill")
     sizes, source = check_sizes(sizes, texts.tokens.shape[1]), check.generator("rng", rng)
     known = _STANDARD | dict(standard or {})
-    check.instance("starts", starts, Mapping, "be orders by their names")
+    check.instance("starts", starts, Mapping, "be a mapping from names to orders")
     if "learned" in known:
         raise check.InputError("standard", "have no order named 'learned', which is the name of the result")
     refined = refine_order(

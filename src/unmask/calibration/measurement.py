@@ -112,7 +112,8 @@ def check_measurable(predictor: MaskPredictor) -> None:
         raise check.InputError(
             "predictor",
             "predict from the visible tokens only",
-            detail="but this one remembers the steps in which they were revealed, so an order alone has no losses",
+            detail="but this one remembers the steps in which they were revealed, "
+            "so an order alone does not determine the losses",
             remedy="Measure planned schedules with `measure_rules`, one pass each.",
         )
 

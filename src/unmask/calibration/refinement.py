@@ -97,7 +97,7 @@ def refine_order(
     evaluations = check.integer("evaluations", evaluations, least=1)
     check.function("progress", progress)
     check.room("evaluations", evaluations, 2 * len(texts) * length)
-    check.instance("starts", starts, Mapping, "be orders by their names")
+    check.instance("starts", starts, Mapping, "be a mapping from names to orders")
     usual: dict[str, order.BlindOrder] = {
         "comb": order.Comb(shift=0),
         "spread": order.Spread(),

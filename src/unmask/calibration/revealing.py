@@ -126,7 +126,9 @@ def measure_dependence(
     texts = texts_of(tokens, predictor, least=2)
     if not texts.equal or texts.tokens.shape[1] > _LONGEST:
         raise check.InputError(
-            "tokens", f"be texts of the same length, at most {_LONGEST}", remedy="Pool pairs by distance."
+            "tokens",
+            f"be texts of the same length, at most {_LONGEST} tokens each",
+            remedy="For other texts, pool pairs by their distance with `measure_distances`.",
         )
     found = _measured(predictor, texts, rng, shares, reveals, gain, batch, engine, progress, pooled=False)
     length = texts.tokens.shape[1]

@@ -66,7 +66,7 @@ class MeasuredRule:
         texts = columns[0].size
         for name, each in zip(given, columns, strict=True):
             if each.ndim != 1 or texts < 2 or each.size != texts:
-                raise check.InputError(name, "hold a number for each text, of at least 2 texts")
+                raise check.InputError(name, "hold one number for each of at least 2 texts")
             if not np.all((each >= 0) & (each <= LARGEST)):
                 raise check.InputError(name, "hold finite numbers, none of them negative")
         _check_tokens(columns[-1])

@@ -73,7 +73,7 @@ def measure_orders(
     Raises:
         InputError: if the predictor remembers: measure schedules then (`measure_rules`).
     """
-    check.instance("orders", orders, Mapping, "be orders by their names")
+    check.instance("orders", orders, Mapping, "be a mapping from names to orders")
     check.instance("kept", kept, Calibration, "be a Calibration")
     texts_of(tokens, predictor, least=2)
     if orders:
@@ -120,7 +120,7 @@ def measure_rules(
     Raises:
         InputError: if the texts are not as many as those of `kept`, or the model gives losses that are not finite.
     """
-    check.instance("rules", rules, Mapping, "be schedules by their names")
+    check.instance("rules", rules, Mapping, "be a mapping from names to schedules")
     check.instance("kept", kept, Calibration, "be a Calibration")
     check.function("save", save)
     check.function("progress", progress)

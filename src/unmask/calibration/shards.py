@@ -197,8 +197,9 @@ class MixedTally(Tally):
         if held > _CELLS or stored > _STORED:
             raise check.InputError(
                 "tokens",
-                f"be fewer, as {counts.size} texts of up to {length} tokens are too many to keep at {places} places",
-                remedy="Take fewer.",
+                f"be fewer texts, because {counts.size} texts of up to {length} tokens are too many to measure at "
+                f"{places} places",
+                remedy="Measure fewer texts, or at fewer places.",
             )
         self.found, self._each = {}, dict[int, NDArray[np.float32]]()
 

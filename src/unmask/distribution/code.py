@@ -167,7 +167,7 @@ class ReedSolomon(Separable):
         if length > order:
             raise check.InputError(
                 "length",
-                f"be at most the alphabet {order}",
+                f"be at most the alphabet size {order}",
                 found=f"{length}",
                 remedy="Each position needs its own field element.",
             )

@@ -105,7 +105,9 @@ def average(losses: ArrayLike) -> CurveEstimate:
     """
     values = check.numbers("losses", losses)
     if values.ndim != 2 or values.shape[0] < 2 or values.shape[1] < 1:
-        raise check.InputError("losses", "have the shape (draws, length), at least two draws", found=f"{values.shape}")
+        raise check.InputError(
+            "losses", "have the shape (draws, length) with at least two draws", found=f"{values.shape}"
+        )
     draws = values.shape[0]
     mean = values.mean(axis=0)
     error = values.std(axis=0, ddof=1) / np.sqrt(draws)

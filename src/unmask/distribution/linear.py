@@ -105,8 +105,8 @@ class LinearCode(Code):
         if self.length > _MOST_LENGTH or self.vocab**smaller > _MOST_CODEWORDS:
             raise check.InputError(
                 "",
-                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords, of the code or "
-                f"of its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
+                f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords in the code or "
+                f"in its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
                 remedy="Use {estimate_curve} to estimate it.",
             )
         size = _sizes(self.length)

@@ -81,7 +81,7 @@ class Markov(Distribution):
     def __init__(self, transition: ArrayLike, length: int):
         matrix = check.numbers("transition", transition).copy()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-            raise check.InputError("transition", "be a square matrix", found=f"an array of {matrix.shape}")
+            raise check.InputError("transition", "be a square matrix", found=f"an array of shape {matrix.shape}")
         if matrix.shape[0] > _MOST_TOKENS:
             raise check.InputError("transition", f"have at most {_MOST_TOKENS} tokens", found=f"{matrix.shape[0]}")
         check.probabilities("transition", matrix)

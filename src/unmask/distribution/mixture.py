@@ -74,7 +74,7 @@ class Mixture(Distribution):
         chances = check.numbers("weights", weights).copy()
         laws = check.numbers("components", components).copy()
         if chances.ndim != 1:
-            raise check.InputError("weights", "be a list of numbers", found=f"an array of {chances.shape}")
+            raise check.InputError("weights", "be a list of numbers", found=f"an array of shape {chances.shape}")
         if laws.ndim not in (2, 3) or laws.shape[0] != chances.size:
             raise check.InputError(
                 "components",
@@ -97,7 +97,7 @@ class Mixture(Distribution):
         elif length is not None and check.integer("length", length, least=1, most=check.LONGEST) != laws.shape[1]:
             raise check.InputError(
                 "length",
-                f"be the {laws.shape[1]} positions of the components",
+                f"be {laws.shape[1]}, the number of positions in the components",
                 found=f"{length}",
                 remedy="Leave it out.",
             )
@@ -135,7 +135,7 @@ class Mixture(Distribution):
         if not self._few_types():
             raise check.InputError(
                 "",
-                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, and {self.length} tokens of "
+                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, but {self.length} tokens of "
                 f"{self.vocab} kinds have more",
                 remedy="Use {estimate_curve} to estimate it.",
             )

@@ -60,7 +60,7 @@ class Table(Distribution):
         if cells.ndim == 0:
             raise check.InputError("probabilities", "have at least one axis, one per position")
         if len(set(cells.shape)) > 1:
-            raise check.InputError("probabilities", "have equal axes", found=f"the shape {cells.shape}")
+            raise check.InputError("probabilities", "have axes of equal size", found=f"the shape {cells.shape}")
         if cells.size > _MOST_CELLS:
             raise check.InputError("probabilities", "have at most 2^24 cells", found=f"{cells.size}")
         check.probabilities("probabilities", cells.ravel())
@@ -150,7 +150,7 @@ class Table(Distribution):
         """
         chosen = check.positions("positions", positions, self.length)
         if not chosen or len(set(chosen)) < len(chosen):
-            raise check.InputError("positions", "hold distinct positions, at least one", found=f"{chosen}")
+            raise check.InputError("positions", "hold one or more different positions", found=f"{chosen}")
         others = tuple(i for i in range(self.length) if i not in chosen)
         return Table(self.probabilities.sum(axis=others).transpose(np.argsort(np.argsort(chosen)).tolist()))
 
@@ -177,7 +177,7 @@ class Table(Distribution):
         if given.shape[0] != 1:
             raise check.InputError("tokens", "be one sequence", found=f"{given.shape[0]}")
         if not hidden.any():
-            raise check.InputError("masked", "be true somewhere")
+            raise check.InputError("masked", "be true for at least one position")
         part = self._slices(given, hidden[0])[0]
         return Table(part)
 

@@ -152,7 +152,7 @@ class Ray(Engine):
         if room == 0:
             raise check.InputError(
                 "",
-                f"A worker needs {need} {name}{'' if need == 1 else 's'}, but no machine of the cluster has that many",
+                f"A worker needs {need} {name}{'' if need == 1 else 's'}, but no machine in the cluster has that many",
                 remedy="Use the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.",
             )
         return self.workers or room
@@ -218,11 +218,11 @@ def _answer(ray: Any, done: Any, index: int, retries: int) -> tuple[Any, int]:
         raise error.cause from None  # of the way to the worker: something there cannot be imported, say
     except ray.exceptions.WorkerCrashedError:
         raise ChildProcessError(
-            f"Shard {index} was given up after {retries + 1} workers died of it, perhaps for want of memory."
+            f"Shard {index} failed: {retries + 1} workers died while computing it, perhaps for lack of memory."
         ) from None
     except ray.exceptions.RayError as error:
         reason = str(error).split("\n")[0].rstrip(".")
-        raise ChildProcessError(f"Shard {index} was lost by Ray: {reason}.") from None
+        raise ChildProcessError(f"Ray lost shard {index}: {reason}.") from None
     answer = pickle.loads(packed)
     if isinstance(answer, _Failed):
         raise answer.error
@@ -248,7 +248,7 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError:
         raise ConnectionError(
-            f"Argument 'address' must be that of a running cluster, and nothing answers at '{address}'."
+            f"Argument 'address' must be the address of a running cluster, but nothing answers at '{address}'."
         ) from None
 
 

@@ -86,7 +86,7 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
     require_blind(size)
     joint = check.numbers("target", target)
     if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        raise check.InputError("target", "have one axis of equal size per token", found=f"the shape {joint.shape}")
+        raise check.InputError("target", "have one axis per token, all of equal size", found=f"the shape {joint.shape}")
     check.probabilities("target", joint.ravel())
     length, vocab = joint.ndim, joint.shape[0]
     _check_small("target", length, vocab)
@@ -274,12 +274,12 @@ def _check_small(name: str, length: int, vocab: int) -> None:
 
 
 def _too_much(name: str, found: str) -> check.InputError:
-    remedy = "Use unmask.evaluate for exact errors of larger distributions."
+    remedy = "For larger distributions, unmask.evaluate.expected_kl computes the exact expected KL."
     return check.InputError(name, "be small enough to enumerate", found=found, remedy=remedy)
 
 
 def _require_predictor(predictor: object) -> None:
-    check.function("predictor", predictor, "be a function of tokens and masks, as distribution.marginals is")
+    check.function("predictor", predictor, "be a function of tokens and masks, such as distribution.marginals")
 
 
 def _require_distribution(distribution: object) -> None:

@@ -115,7 +115,7 @@ def require_blind(size: object) -> None:
 
 
 def _require_family(family: object) -> None:
-    check.function("family", family, "turn a number of steps into a size, as size.TC does")
+    check.function("family", family, "be a function from a number of steps to a size, such as size.TC")
 
 
 def curve_of(data: object) -> Curve:
@@ -309,7 +309,7 @@ def _beyond(family: Callable[[int], Blind], length: int, error: Callable[[Blind]
         "target",
         f"be a target that {type(last).__name__} can reach",
         found=f"{target:g}",
-        detail=f"as {low} steps still leave {error(family(low)):.3g} nats",
+        detail=f"because even {low} steps still leave {error(family(low)):.3g} nats",
     )
 
 

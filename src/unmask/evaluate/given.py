@@ -56,7 +56,7 @@ def check_ids(tokens: Sequences | Tensor, *, least: int = 1) -> None:
         number = "at least one text" if least == 1 else f"at least {least} texts"
         raise check.InputError(
             "tokens",
-            f"hold token ids of shape (count, length), {number}",
+            f"hold token ids of shape (count, length), with {number}",
             found=f"{tokens.dtype} of shape {tuple(tokens.shape)}",
         )
 

@@ -80,7 +80,7 @@ class SetLosses:
         """
         rows = check.array("tokens", tokens)
         if rows.ndim != 2 or rows.dtype.kind not in "iu" or rows.size == 0 or rows.min() < 0:
-            raise check.InputError("tokens", "hold token ids of shape (count, length), at least one text")
+            raise check.InputError("tokens", "hold token ids of shape (count, length), with at least one text")
         count, length = rows.shape
         check_short("tokens", length)
         if count << length > _WORK:
@@ -231,7 +231,7 @@ def check_sizes(sizes: object, length: int) -> list[int]:
     plain = sizes.tolist() if isinstance(sizes, np.ndarray) else sizes
     given = [check.integer("sizes", each, least=1) for each in check.listed("sizes", plain, "be a list of integers")]
     if sum(given) != length:
-        raise check.InputError("sizes", f"sum to the {length} positions", found=f"{sum(given)}")
+        raise check.InputError("sizes", f"sum to {length}, the number of positions", found=f"{sum(given)}")
     return given
 
 

@@ -64,7 +64,7 @@ class Curve:
         if not finite:
             raise check.InputError("loss", "have a finite sum")
         if values[-1] < -allowance:
-            raise check.InputError("loss", "not be negative", detail=f"but ends at {values[-1]:.3g}")
+            raise check.InputError("loss", "not be negative", detail=f"but it ends at {values[-1]:.3g}")
         values.setflags(write=False)
         object.__setattr__(self, "loss", values)
 

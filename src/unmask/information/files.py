@@ -77,7 +77,7 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
         return CurveFile(Curve(values), 0.0)
     except check.InputError as error:
         raise error.changed(
-            argument="curve", remedy="With {monotone} it becomes the nearest curve that does not."
+            argument="curve", remedy="Use {monotone} to replace it with the nearest curve that does not."
         ) from None
 
 
@@ -178,7 +178,7 @@ def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, sym
                 name, f"have whole numbers {symbol} from {first} on", detail=f"but '{path}' has {index:g}"
             )
         if index in found:
-            raise check.InputError(name, f"have each {symbol} once", detail=f"but '{path}' has {index:g} twice")
+            raise check.InputError(name, f"have each {symbol} only once", detail=f"but '{path}' has {index:g} twice")
         found[index] = value
     last = int(max(found))
     missing = last + 1 - first - len(found)
@@ -186,7 +186,7 @@ def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, sym
         absent = next(index for index in range(first, last) if index not in found)
         others = f" and {missing - 1} more are" if missing > 1 else " is"
         raise check.InputError(
-            name, f"have every {symbol} from {first} to {last}", detail=f"but {absent}{others} missing in '{path}'"
+            name, f"have every {symbol} from {first} to {last}", detail=f"but {absent}{others} missing from '{path}'"
         )
     return [found[index] for index in sorted(found)]
 

@@ -75,7 +75,7 @@ def ascending(positions: object) -> Positions:
         raise check.InputError("positions", "be a list of integers", found=f"{given.dtype} of shape {given.shape}")
     given = given.astype(np.int64, copy=False)
     if (given[1:] <= given[:-1]).any():
-        raise check.InputError("positions", "be in ascending order, each once")
+        raise check.InputError("positions", "be in ascending order, each listed only once")
     return given
 
 
@@ -86,7 +86,7 @@ def arguments(positions: object, length: object, steps: object, rng: object) -> 
         check.integer("steps", steps, least=1)
     given = ascending(positions)
     if given.size == 0 or given[0] < 0 or given[-1] >= length:
-        raise check.InputError("positions", f"hold positions from 0 to {length - 1}, at least one")
+        raise check.InputError("positions", f"hold one or more positions from 0 to {length - 1}")
     return given, check.generator("rng", rng)
 
 

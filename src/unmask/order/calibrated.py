@@ -62,14 +62,16 @@ class Calibrated(ReactiveOrder):
         vocab = check.integer("vocab", vocab, least=1, most=check.LONGEST)
         found = check.array("tokens", tokens if isinstance(tokens, Sequence) else list(tokens)).ravel()
         if found.size == 0 or found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= vocab:
-            raise check.InputError("tokens", f"hold token ids from 0 to {vocab - 1}, at least one")
+            raise check.InputError("tokens", f"hold one or more token ids from 0 to {vocab - 1}")
         shares = np.maximum(np.bincount(found, minlength=vocab), 1) / found.size
         return tuple(float(share) for share in shares)
 
     def score(self, prediction: Predictions) -> Any:
         for what in ("confidence", "best", "places"):
             if isinstance(prediction, type) or getattr(prediction, what, None) is None:
-                raise check.InputError("prediction", f"have {what} for each position", found=check.shown(prediction))
+                raise check.InputError(
+                    "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+                )
         vocab = getattr(prediction, "vocab", len(self.frequencies))
         if vocab != len(self.frequencies):
             raise check.InputError(

@@ -47,7 +47,9 @@ class EndLater(ReactiveOrder):
     def score(self, prediction: Predictions) -> Any:
         for what in ("confidence", "best", "progress"):
             if isinstance(prediction, type) or getattr(prediction, what, None) is None:
-                raise check.InputError("prediction", f"have {what} for each position", found=check.shown(prediction))
+                raise check.InputError(
+                    "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+                )
         best, confidence = prediction.best, prediction.confidence.double()
         ends = (best[:, None] == best.new_tensor(self.tokens)).any(-1)
         return confidence.where(~ends, confidence * (self.weight + (1 - self.weight) * prediction.progress))

@@ -77,5 +77,7 @@ class Blocks(Order):
 
 def _read(prediction: object, what: str) -> Any:
     if isinstance(prediction, type) or not hasattr(prediction, what):
-        raise check.InputError("prediction", f"have a {what} for each position", found=check.shown(prediction))
+        raise check.InputError(
+            "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+        )
     return getattr(prediction, what)

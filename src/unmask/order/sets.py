@@ -62,14 +62,16 @@ class Sets(BlindOrder):
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, _ = arguments(positions, length, steps, rng)
         if length != self.length:
-            raise check.InputError("length", f"be {self.length}, the positions of the order", found=f"{length}")
+            raise check.InputError(
+                "length", f"be {self.length}, the number of positions in the order", found=f"{length}"
+            )
         walk = np.array([place for each in self.sets for place in each], dtype=np.int64)
         return among(positions, walk, length)
 
 
 def _listed(values: Any, *, steps: bool = False) -> list[Any]:
     """A list of steps, or of the positions of one; a position that stands for a step is a list of itself."""
-    must = "be a list of positions for each step, or one of all positions"
+    must = "hold a list of positions for each step, or be one list of all positions"
     plain: Any = values.tolist() if isinstance(values, np.ndarray) else values
     given = check.listed("sets", plain, must, most=check.LONGEST)
     if not steps:

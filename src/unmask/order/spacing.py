@@ -64,7 +64,9 @@ class Spaced(Order):
         ranked, counts = check.array("ranked", ranked), check.array("sizes", sizes)
         whole = counts.ndim == 1 and counts.dtype.kind in "iu" and (counts >= 1).all()
         if ranked.ndim != 1 or ranked.size == 0 or not whole or counts.sum() != ranked.size:
-            raise check.InputError("sizes", f"split the {ranked.size} positions into steps of at least one")
+            raise check.InputError(
+                "sizes", f"split the {ranked.size} positions into steps of at least one position each"
+            )
         left, result = ranked, [ranked[:0]]
         for count in counts:
             taken = _picked(left, int(count), self._distance(left.size, ranked.size))

@@ -74,7 +74,7 @@ class Allowed(Altering):
         empty: list[list[int]] = plain(torch.nonzero(~self.allowed.any(dim=-1))[:1])
         if empty:
             where = f"position {empty[0][-1]}" + (f" of sequence {empty[0][0]}" if self.allowed.ndim == 3 else "")
-            raise check.InputError("allowed", _NONE, detail=f"but allows none at {where}")
+            raise check.InputError("allowed", _NONE, detail=f"but it allows none at {where}")
         # Where it is needed, once: a table over a whole vocabulary is large.
         object.__setattr__(self, "allowed", self.allowed.to(device_of(self.predictor) or self.allowed.device))
 
@@ -132,9 +132,8 @@ class Allowed(Altering):
         found: object = allowed(question.tokens, index)
         if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != (len(index), self.vocab):
             shape = f"({len(index)}, {self.vocab})"
-            raise check.InputError(
-                "allowed", f"return booleans of shape {shape}", found=check.shown(type(found).__name__)
-            )
+            got = f"{found.dtype} of shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            raise check.InputError("allowed", f"return booleans of shape {shape}", found=got)
         if seen(found, lambda some: ~some.any(dim=-1)):
-            raise check.InputError("allowed", _NONE, detail="which the function did not")
+            raise check.InputError("allowed", _NONE, detail="but this function allows none at some position")
         return found.to(question.tokens.device)

@@ -68,7 +68,7 @@ class Logits(MaskPredictor):
     length: int | None = None
 
     def __post_init__(self):
-        check.function("model", self.model, "map token ids to logits")
+        check.function("model", self.model, "be a function from token ids to logits")
         _check_ids(self.vocab, self.mask, self.whole, self.pad, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:
@@ -117,8 +117,8 @@ class Headed(MaskPredictor):
     length: int | None = None
 
     def __post_init__(self):
-        check.function("body", self.body, "map token ids to hidden states")
-        check.function("head", self.head, "map hidden states to logits")
+        check.function("body", self.body, "be a function from token ids to hidden states")
+        check.function("head", self.head, "be a function from hidden states to logits")
         _check_ids(self.vocab, self.mask, self.whole, self.pad, self.length)
 
     def __call__(self, tokens: Tensor, masked: Tensor, rows: Tensor | None = None) -> Prediction:

@@ -102,7 +102,7 @@ class _Draws:
             size, sizes = self.fitted[count]
             sizes = size.draw(count, rng=source)[0] if sizes is None else sizes
         except check.InputError as error:  # a size made for one length, say
-            more = f"It was to split the {count} masked positions of a sequence or block."
+            more = f"The size had to split the {count} masked positions of a sequence or block."
             raise error.changed(remedy=f"{error.remedy} {more}".strip()) from None
         if sizes.sum() != count or sizes.min() < 0:
             raise check.InputError(
@@ -123,7 +123,7 @@ def _agenda(schedule: Schedule, draws: _Draws, masked: NDArray[np.bool_], source
             # One of your own may leave out a position, which would then stay masked for ever.
             if not np.array_equal(np.sort(block), wanted):
                 raise check.InputError(
-                    "", f"The order must contain every masked position once, but {schedule.within!r} did not"
+                    "", f"The order must return every masked position once, but {schedule.within!r} did not"
                 )
             if schedule.spaced is not None and sizes.size:  # otherwise what is near is seen only at each step
                 block = schedule.spaced.apart(block, sizes)

@@ -46,7 +46,9 @@ class Draw(ABC):
         Raises:
             InputError: if nobody has said what they are.
         """
-        raise check.InputError("draw", "have a known distribution, to verify drafts", found=f"a {type(self).__name__}")
+        raise check.InputError(
+            "draw", "have a known distribution if drafts are verified", detail=f"but {type(self).__name__} has none"
+        )
 
 
 @final
@@ -285,7 +287,7 @@ def draw_for(temperature: float, *, top_p: float | None = None, top_k: int | Non
     if temperature == 0:
         return Greedy()
     if top_p is not None and top_k is not None:
-        raise check.InputError("top_p", "not be used with 'top_k'", remedy="Give one of them.")
+        raise check.InputError("top_p", "not be used with 'top_k'", remedy="Give only one of them.")
     if top_p is not None and top_p < 1:
         return TopP(top_p, temperature)
     if top_k is not None and top_k > 0:

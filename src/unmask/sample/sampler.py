@@ -330,7 +330,9 @@ def _check_predictor(predictor: object) -> None:
 def _check_replayed(replayed: Tensor, tokens: Tensor, hidden: Tensor, vocab: int) -> None:
     if replayed.shape != tokens.shape:
         shapes = tuple(replayed.shape), tuple(tokens.shape)
-        raise check.InputError("", f"The tokens to replay have the shape {shapes[0]}, and the batch has {shapes[1]}")
+        raise check.InputError(
+            "", f"The tokens to replay must have the shape {shapes[1]} of the batch, not {shapes[0]}"
+        )
     if outside(replayed[hidden.to(replayed.device)], vocab):
         raise check.InputError("", f"The tokens to replay must be from 0 to {vocab - 1}")
 

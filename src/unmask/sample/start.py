@@ -14,12 +14,19 @@ def start_of(
     device = device_of(predictor) if device is None else _device(device)
     if isinstance(start, Tensor):
         if start.ndim != 2 or not integral(start):
-            raise check.InputError("start", "hold token ids of shape (batch, length), or be such a shape")
+            raise check.InputError(
+                "start",
+                "hold token ids of shape (batch, length)",
+                found=f"{start.dtype} of shape {tuple(start.shape)}",
+                remedy="Or give the shape itself, as a tuple.",
+            )
         tokens = start.to(device=device, dtype=torch.int64)
         hidden = tokens == predictor.mask if masked is None else booleans("masked", masked, tokens)
         given = tokens[~hidden if predictor.pad is None else ~hidden & (tokens != predictor.pad)]
         if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < predictor.vocab:
-            raise check.InputError("start", f"hold token ids from 0 to {predictor.vocab - 1} where not masked")
+            raise check.InputError(
+                "start", f"hold token ids from 0 to {predictor.vocab - 1} at positions that are not masked"
+            )
         return tokens, hidden
     if masked is not None:
         raise check.InputError("", "Argument 'masked' can be used only with token ids, not with a shape")

@@ -185,8 +185,8 @@ class Trace:
     @staticmethod
     def joined(traces: "Sequence[Trace]", order: Tensor) -> "Trace":
         """One record of all, in which the sequences of these have the given numbers; shorter ones are padded."""
-        for each in check.listed("traces", traces, "be a list of records"):
-            check.instance("traces", each, Trace, "hold records")
+        for each in check.listed("traces", traces, "be a list of Trace objects"):
+            check.instance("traces", each, Trace, "hold Trace objects")
         check.instance("order", order, Tensor, "be a tensor")
         if sorted(plain(order.flatten())) != list(range(sum(len(trace.seeds) for trace in traces))):
             raise check.InputError("order", "hold the number of each sequence exactly once")
@@ -276,7 +276,11 @@ class Trace:
         Arguments:
             first: Where to begin, such as after a prompt; one number for all, or one for each.
         """
-        listed = [first] * len(self.tokens) if isinstance(first, int) else check.listed("first", first, "be numbers")
+        listed = (
+            [first] * len(self.tokens)
+            if isinstance(first, int)
+            else check.listed("first", first, "be an integer or a list of integers")
+        )
         firsts = [check.integer("first", each, least=0) for each in listed]
         if len(firsts) != len(self.tokens):
             raise check.InputError("first", f"have {len(self.tokens)} numbers", found=f"{len(firsts)}")

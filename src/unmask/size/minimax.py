@@ -138,7 +138,7 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
         raise check.InputError(
             "values",
             f"not hold numbers as small as {values.min():g}",
-            remedy="Multiply them all by one number: the schedule stays the same.",
+            remedy="Multiply all of them by the same large number. The schedule stays the same.",
         )
     if steps in (1, length):
         return (worst if steps == 1 else 0.0), np.full(length - 1, float(steps > 1))

@@ -216,8 +216,9 @@ def best_paths(curve: Curve, steps: int) -> Paths:
         raise check.InputError(
             "steps",
             f"be at most {_CELLS // (length + 1)} at length {length}",
-            found=f"{steps}, for the table of paths to fit in memory",
-            remedy="Use the square-root rule for such sizes.",
+            found=f"{steps}",
+            detail="because the table of paths has to fit into memory",
+            remedy="For more steps, use unmask.size.SquareRoot.",
         )
     if length <= _SHORT:
         ahead = np.arange(1, length + 1) - np.arange(length)[:, None]
@@ -260,7 +261,7 @@ def _require_curve(curve: object) -> None:
             "curve",
             "be an unmask.Curve",
             found=f"{type(curve).__name__}",
-            remedy="A distribution has one: distribution.curve().",
+            remedy="To get the curve of a distribution, call distribution.curve().",
         )
 
 

@@ -49,7 +49,7 @@ def usual(
         raise check.InputError(
             "orders",
             "be left out",
-            detail="since this model is causal in the schedule, and an order alone has no losses there",
+            detail="because this model is causal in the schedule and an order alone does not determine its losses",
             remedy="Name planned schedules with {rules}, such as whole-comb/even:16.",
         )
     return [], rules or [PLANNED]
