@@ -82,8 +82,8 @@ def generate(
     """
     found = _loaded(model)
     count = check.integer("count", count, least=1)
-    alone = prompts is None or isinstance(prompts, str)
-    given = [prompts] if alone else check.listed("prompts", prompts, "be a text or a list of texts")
+    must = "be a text or a list of texts"
+    given = [prompts] if prompts is None or isinstance(prompts, str) else check.listed("prompts", prompts, must)
     if not given:
         raise check.InputError("prompts", "hold at least one text")
     with check.renamed("prompt", "prompts"):

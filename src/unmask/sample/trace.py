@@ -276,11 +276,8 @@ class Trace:
         Arguments:
             first: Where to begin, such as after a prompt; one number for all, or one for each.
         """
-        listed = (
-            [first] * len(self.tokens)
-            if isinstance(first, int)
-            else check.listed("first", first, "be an integer or a list of integers")
-        )
+        must = "be an integer or a list of integers"
+        listed = [first] * len(self.tokens) if isinstance(first, int) else check.listed("first", first, must)
         firsts = [check.integer("first", each, least=0) for each in listed]
         if len(firsts) != len(self.tokens):
             raise check.InputError("first", f"have {len(self.tokens)} numbers", found=f"{len(firsts)}")
