@@ -72,7 +72,10 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         (f"1\n{'1' * 131_073}", "but line 2 of '{file}' is neither: field larger than field limit (131072)."),
         (",".join(["1"] * 100_000), "but line 1 of '{file}' has 100000 columns."),
         ("1\n0.5\n-0.1", "must not be negative, but '{file}' has -0.1 at 2 visible tokens."),
-        ("1\n0.5\n0.7", "must not increase, but it rises by 0.2 from 1 to 2 visible tokens. With 'monotone' it"),
+        (
+            "1\n0.5\n0.7",
+            "must not increase, but it rises by 0.2 from 1 to 2 visible tokens. Use 'monotone' to replace it",
+        ),
     ],
 )
 def test_a_bad_curve_is_refused_with_the_place(tmp_path, text, reason):
