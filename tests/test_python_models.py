@@ -330,7 +330,7 @@ def test_a_failure_is_one_line_of_a_command(folder):
     assert done.stderr.splitlines()[-1].startswith("Error: --model must name a function that makes a model, but 'rai")
     done = run("generate", "--model", "py:mine.py:fixed", "--length", 10)
     assert done.exit_code == 2
-    assert "--model must predict 4 sequences of 10 tokens, and it fails at line" in done.stderr
+    assert "--model must predict 4 sequences of 10 tokens, but it fails at line" in done.stderr
     done = run("generate", "--model", "py:mine.py:long")
     assert done.exit_code == 2
     assert "at most 16 positions, the model's maximum, not 32" in done.stderr
