@@ -359,7 +359,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         ),
         (["--schedule", "comb"], "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         (["--schedule", "/even:4"], "Argument 'schedule' must be valid, but '/even:4' is not"),
-        (["--schedule", "confidence"], "Argument 'schedule' must be a single schedule, but 'confidence' stands for 5."),
+        (["--schedule", "confidence"], "Argument 'schedule' must be a single schedule, but 'confidence' stands for 7."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
             "Argument 'schedule' must be given once, not 'comb/even:1' twice.",
