@@ -204,7 +204,9 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     assert complaint(chain, "--output", tmp_path / "none" / "x.csv").startswith(
         "--output must be in a folder that exists"
     )
-    with pytest.raises(ValueError, match=r"ray', not 'cuda:1'\. Every worker has its own GPU\.$"):
+    with pytest.raises(
+        ValueError, match=r"must be cuda with 'engine' ray, not 'cuda:1'\. Every worker has its own GPU\.$"
+    ):
         Workers("ray", None, None).on("cuda:1")
 
 

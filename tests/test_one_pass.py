@@ -402,7 +402,7 @@ def test_the_front_door_measures_planned_schedules_of_its_own_accord(place):
     assert list(unmask.calibrate(model, (place / "text.txt").read_text(), rules=["spread/even:3"]).rules) == [
         "spread/even:3"
     ]
-    with pytest.raises(InputError, match="'orders' must be left out, since this model is causal in the schedule"):
+    with pytest.raises(InputError, match="'orders' must be left out, because this model is causal in the schedule"):
         unmask.calibrate(model, (place / "text.txt").read_text(), orders=["random"])
 
 
