@@ -263,9 +263,9 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     [
         ("abc", "--allow must be a rule such as 3:abc or 10-20:0123456789, or a .json file of them, not 'abc'."),
         ("3:", "--allow must allow at least one token at position 3."),
-        ("0:a", "--allow must name positions that start at 1, the lower one first, not 0."),
-        ("5-3:a", "--allow must name positions that start at 1, the lower one first, not 5-3."),
-        ("17:a", "--allow must name positions up to 16, not 17."),
+        ("0:a", "--allow must have positions counted from 1, the lower one first, not 0."),
+        ("5-3:a", "--allow must have positions counted from 1, the lower one first, not 5-3."),
+        ("17:a", "--allow must have positions of at most 16, not 17."),
         ("3:xyz", "--allow must use the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
         ("missing.json", "--allow must be the name of an existing file"),
     ],
@@ -287,7 +287,7 @@ def test_there_are_no_slots_in_rows_of_prompts(place, tmp_path):
     found = complaint(
         "generate", "--model", place / "m.safetensors", "--data", tmp_path / "rows.jsonl", "--allow", "1:a"
     )
-    assert found == "--allow cannot be used with --data. Leave it out."
+    assert found == "--allow cannot be used with --data. Leave out --allow."
 
 
 def test_words_are_allowed_where_a_model_has_words(tmp_path):
@@ -298,7 +298,7 @@ def test_words_are_allowed_where_a_model_has_words(tmp_path):
     found = answer(*line, "--allow", "2:cat dog", "--allow", "6:mat")
     assert {text.split()[1] for text in found["texts"]} <= {"cat", "dog"}
     assert {text.split()[-1] for text in found["texts"]} == {"mat"}
-    assert "--allow must name single tokens of the model, but 'dogs' is 2 of them" in complaint(
+    assert "--allow must list single tokens of the model, but 'dogs' is 2 tokens" in complaint(
         *line, "--allow", "2:dogs"
     )
     assert run(*line, "--allow", "2:cat").exit_code == 0

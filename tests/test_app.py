@@ -286,7 +286,10 @@ def test_a_link_brings_the_view_back(tab, values):
         ),
         ({"tab": "schedules", "size": ""}, "Argument 'size' must name at least one schedule."),
         ({"tab": "watch", "seed": "1" + "0" * 20}, "Argument 'seed' must be at most 9007199254740992, not 1"),
-        ({"tab": "watch", "text": "_" * 4097}, "Argument 'text' must have at most 4096 letters in a link, not 4097."),
+        (
+            {"tab": "watch", "text": "_" * 4097},
+            "Argument 'text' must have at most 4096 characters in a link, not 4097.",
+        ),
         ({"tab": "model", "target": "-1"}, "Argument 'target' must be at least 0, not -1."),
     ],
 )
@@ -819,4 +822,4 @@ def test_the_sentence_about_a_typed_name_is_at_its_field(model, calibration):
         answers = dict(zip(tab.form.places, tab.form.answers(error), strict=True))
         assert [name for name, sentence in answers.items() if sentence] == ["left size"]
         assert "Left size" in answers["left size"]
-    assert "The list has them all." in answers["left size"]
+    assert "Choose one from the list." in answers["left size"]

@@ -253,7 +253,7 @@ def test_every_distribution_can_be_asked_for(name):
     [
         ("reed-solomon --length 8", "Distribution 'reed-solomon' needs --dimension and --alphabet as well."),
         ("markov --length 8 --alphabet 2", "Distribution 'markov' needs --stay as well."),
-        ("parity --length 8 --dimension 3", "Distribution 'parity' does not take --dimension. Leave it out."),
+        ("parity --length 8 --dimension 3", "Distribution 'parity' does not take --dimension. Leave out --dimension."),
         ("markow --length 8", "--distribution: no such distribution 'markow'. Did you mean 'markov'?"),
         (
             "reed-solomon --length 8 --dimension 9 --alphabet 8",
@@ -363,7 +363,7 @@ def test_the_text_of_steps_fits_a_narrow_terminal():
             "--target 0.1 --tc 3 --distribution parity",
             "--tc and --dtc are computed from --distribution. Leave them out.",
         ),
-        ("--target 0.1 --tc 3 --stay 0.5", "--stay needs --distribution. Give --distribution, or leave it out."),
+        ("--target 0.1 --tc 3 --stay 0.5", "--stay needs --distribution. Give --distribution, or leave out --stay."),
         ("--target -1 --tc 3", "--target must be at least 0, not -1."),
         ("--target 0.1 --tc -3", "--tc must be at least 0, not -3."),
         ("--target 0.1 --dtc inf", "--dtc must be finite, not inf."),

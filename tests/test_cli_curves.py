@@ -158,8 +158,11 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
         ("expect --length 33 --steps 4 --size even", "--curve must have 33 numbers for a length of 33, but '"),
         ("expect --steps 33 --size even", "--steps must be at most the length 32, not 33."),
         (f"expect {CHAIN} --steps 4 --size even", "--curve and --distribution cannot be used together."),
-        ("expect --stay 0.5 --steps 4 --size even", "--stay cannot be used with --curve. Leave it out."),
-        ("steps --target 1 --estimate-curve 9", "--estimate-curve cannot be used with --curve. Leave it out."),
+        ("expect --stay 0.5 --steps 4 --size even", "--stay cannot be used with --curve. Leave out --stay."),
+        (
+            "steps --target 1 --estimate-curve 9",
+            "--estimate-curve cannot be used with --curve. Leave out --estimate-curve.",
+        ),
         ("steps --target 1 --tc 3", "--tc and --dtc are computed from --curve. Leave them out."),
     ],
 )
@@ -182,7 +185,7 @@ def test_a_curve_that_does_not_fit_is_refused(curve, line, sentence):
         ),
         (
             "steps --length 9 --tc 1 --target 1 --size tc",
-            "--size needs --distribution or --curve here",
+            "With --target, --size needs --distribution or --curve. Give one of them, or leave out --size.",
         ),
         (
             f"expect {CHAIN} --steps 4 --size tc --estimate-curve 3",

@@ -281,7 +281,7 @@ def test_a_schedule_that_was_advised_fits_any_prompt_and_length(place, tmp_path)
     Schedule(size.Explicit([2, 4]), order.Random()).save(listed)
     for command in (("evaluate", *rows_of(place)), ("generate", *model_of(place), "--data", place / "rows.jsonl")):
         assert re.match(
-            r"--schedule must be for the \d+ tokens to fill, but '.*' is for 6\.",
+            r"--schedule must fit the \d+ tokens to fill, but '.*' was made for 6\.",
             complaint(*command, "--schedule", listed),
         )
 
@@ -332,9 +332,9 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
         ("evaluate --data R --column text --schedule S", "--column must be the name of a column of line 1 of"),
         ("advise --data R --calibration C --steps 2", "Give either --calibration or --data, not both."),
-        ("generate --data R --prompt a", "--prompt cannot be used with --data. Leave it out."),
-        ("generate --data R --count 2", "--count cannot be used with --data. Leave it out."),
-        ("generate --data R --watch", "--watch cannot be used with --data. Leave it out."),
+        ("generate --data R --prompt a", "--prompt cannot be used with --data. Leave out --prompt."),
+        ("generate --data R --count 2", "--count cannot be used with --data. Leave out --count."),
+        ("generate --data R --watch", "--watch cannot be used with --data. Leave out --watch."),
         ("generate --data R --length 41", "--length must be at most 40, not 41."),
         ("generate --data R --chat", "--model must have a chat template"),
         ("generate --data no.jsonl", "--data must be the name of an existing file, not 'no.jsonl'."),
@@ -358,8 +358,8 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
     part.write_text(json.dumps(task) + "\n" + "".join(rows[:2]) + rows[2][:20])
     for more, what in ((("--seed", 1), "seed"), (("--temperature", 0.5), "temperature or top-p")):
         assert complaint(*line, *more, "--output", out) == (
-            f"--output must not be in use, but '{part}' holds rows that were finished with another {what}. "
-            "Run that command again to finish it, delete that file, or choose another --output."
+            f"--output must not belong to another run, but '{part}' holds rows that were finished with another {what}. "
+            "Run the earlier command again to finish it, delete this file, or choose another --output."
         )
     part.write_text(json.dumps({**task, "version": "0.0.1"}) + "\n" + rows[0])
     assert "finished with another version" in complaint(*line, "--output", out)

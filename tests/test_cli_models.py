@@ -355,7 +355,7 @@ def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     plain = complaint("evaluate", *source(place), line)
     assert plain.startswith("Size 'optimal' needs a measured model. Give --calibration with a file written by")
     unmeasured = "--order dilated --size optimal --steps 8"
-    assert "needs a calibration of the order 'dilated', and this one has random" in complaint(
+    assert "needs a calibration of the order 'dilated', but this one has random" in complaint(
         "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"
     )
 
@@ -532,8 +532,9 @@ def test_a_calibration_of_something_else_is_refused_and_left_alone(place, tmp_pa
     assert "was made for another model" in complaint(
         "calibrate --model", tmp_path / "twin.safetensors", "--text", text, *output
     )
-    assert "was made for sequences of 16 tokens, but this model has 8. Choose another --output" in complaint(
-        "calibrate --model", tmp_path / "short.safetensors", "--text", text, *output
+    assert (
+        "was made for sequences of 16 tokens, but this model's sequences have 8. Choose another --output"
+        in complaint("calibrate --model", tmp_path / "short.safetensors", "--text", text, *output)
     )
     assert "other texts or another seed" in complaint(
         "calibrate --model", mine, "--text", tmp_path / "other.txt", *output
@@ -567,7 +568,8 @@ def test_a_calibration_that_was_interrupted_says_what_is_left(place, tmp_path, m
         return usual(predictor, kind, *rest, **more)
 
     monkeypatch.setattr(series, "measure", interrupted)
-    for orders, words in (("spread", "was not written."), ("random,spread", "has what was finished, and the same")):
+    finished = "has the measurements that were finished. Run the same command again to continue."
+    for orders, words in (("spread", "was not written."), ("random,spread", finished)):
         done = run("calibrate", *source(place), "--output", output, "--orders", orders)
         assert done.exit_code == 130
         assert f"Stopped: '{output}' {words}" in done.stderr
@@ -626,12 +628,10 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
     listed = tmp_path / "listed.json"
     Schedule(size.Explicit([4, 12]), order.Random()).save(listed)
     assert complaint("generate --model", place / "m.safetensors", "--length 8 --schedule", listed) == (
-        f"--schedule must be for the 8 tokens to fill, but '{listed}' is for 16. "
+        f"--schedule must fit the 8 tokens to fill, but '{listed}' was made for 16. "
         "Use the --model it was made for, or --length 16."
     )
-    assert f"must name a calibration, but '{saved}' is a schedule" in complaint(
-        "advise --target 1 --calibration", saved
-    )
+    assert f"must be a calibration, but '{saved}' is a schedule" in complaint("advise --target 1 --calibration", saved)
 
 
 def test_advice_on_a_calibration_needs_no_model(place, tmp_path):
@@ -951,7 +951,7 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
     assert f"--length 16 --schedule {saved}" in shown
     assert "comb-grid" in shown
     for words, sentence in (
-        ((*line,), "--steps must be given. An order is learned for one number of steps."),
+        ((*line,), "--steps must be given. A learned order is for a fixed number of steps. For example: --steps 16."),
         ((*line, "--steps 17"), "--steps must be at most"),
         ((*line, "--steps 4 --length 8"), "--length must be 16, as in --dependence, not 8."),
         (
@@ -960,10 +960,10 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
         ),
         (
             (*line, "--steps 4 --evaluations 9"),
-            "--evaluations needs --text or --data. The search needs texts.",
+            "--evaluations needs --text or --data. Give texts for the search, or leave out --evaluations.",
         ),
         ((*line, "--steps 4 --texts 9"), "--texts needs --text or --data. Give one of them, or leave out --texts."),
-        ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave it out."),
+        ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave out --target."),
         (("advise --steps 4 --dependence", place / "c.json"), "--dependence must be a file written by"),
         (("advise --steps 4 --layout 4x4",), "--layout needs --dependence."),
         (("advise --steps 4 --evaluations 9",), "--evaluations needs --dependence."),

@@ -206,7 +206,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ('{"text": "a", "given": [true]}', "but line 2 of 'F' says [true]."),
         ('{"text": "a", "given": ""}', "but line 2 of 'F' says \"\"."),
         ('{"text": "a", "given": 0}', "but line 2 of 'F' says 0."),
-        ('{"text": "\\ud800"}', "be made of whole characters, but the text in line 2 of 'F' has half of one."),
+        ('{"text": "\\ud800"}', "be valid Unicode, but the text in line 2 of 'F' has an unpaired surrogate."),
     ],
 )
 def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
@@ -241,9 +241,9 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "a.csv",
             'a,b\n1,2\n"1\n2',
             "a",
-            "be a table, but line 3 of 'F' begins no row of one: unexpected end of data.",
+            "be a valid table, but line 3 of 'F' does not begin a valid row: unexpected end of data.",
         ),
-        ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' begins no row of one: field larger than"),
+        ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' does not begin a valid row: field larger than"),
         ("a.csv", "a,b\n", "a", "hold at least one row, but 'F' holds none."),
         (
             "a.jsonl",
@@ -502,7 +502,7 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"prompt": "a_", "answer": "b"}, None, f"{FITS} prompt must use the 27 characters"),
         ({"prompt": "a9"}, 3, f"{FITS} prompt must use the 27 characters"),
         ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use the 27 characters"),
-        ({"text": "ab", "given": "a__"}, None, "with gaps, but line 7 of 'rows.jsonl' has 3 and 2."),
+        ({"text": "ab", "given": "a__"}, None, "with gaps, but line 7 of 'rows.jsonl' has 2 and 3."),
         (
             {"text": "ab", "given": "b_"},
             None,

@@ -188,7 +188,7 @@ def test_missing_extras_are_named(monkeypatch, place, tmp_path):
         'This needs Ray, which is not installed. Run: pip install "unmask[ray]".'
     )
     assert complaint(*line, "--output", tmp_path / "x.parquet") == (
-        'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
+        'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or use a .jsonl file.'
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -204,7 +204,9 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     assert complaint(chain, "--output", tmp_path / "none" / "x.csv").startswith(
         "--output must be in a folder that exists"
     )
-    with pytest.raises(ValueError, match=r"where every worker has its own GPU, not 'cuda:1'"):
+    with pytest.raises(
+        ValueError, match=r"must be cuda with 'engine' ray, not 'cuda:1'\. Every worker has its own GPU\.$"
+    ):
         Workers("ray", None, None).on("cuda:1")
 
 

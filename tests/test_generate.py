@@ -207,8 +207,8 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"do_sample": True, "top_p": 0.5},
-            "Argument 'top_p' must not be used with 'top_k'. It is 50 here, which is the library's default: "
-            "pass top_k=0.",
+            "Argument 'top_p' must not be used with 'top_k'. To turn off 'top_k', which is 50 by default in "
+            "transformers, pass top_k=0.",
         ),
         (
             {},
@@ -233,7 +233,7 @@ def test_what_cannot_be_followed_is_refused_in_one_sentence(model, settings, opt
 def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
     for settings, message in (
         ({"schedule": "comb"}, "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
-        ({"schedule": None}, "Argument 'schedule' must be given, not None."),
+        ({"schedule": None}, "Argument 'schedule' must be a schedule, not None."),
         ({"rng": None}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not None."),
         ({"rng": "x"}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not 'x'."),
         ({"rng": [1, "x"]}, "Argument 'rng' must be"),

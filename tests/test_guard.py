@@ -359,7 +359,7 @@ def test_a_port_that_is_taken_is_one_sentence(served):
 
     result = CliRunner().invoke(main, ["explore", "--no-browser", "--port", str(served[0])])
     assert result.exit_code == 2
-    words = f"Error: --port must be free to listen on, which 127.0.0.1:{served[0]} is not. Choose another port."
+    words = f"Error: --port must be free to listen on, but 127.0.0.1:{served[0]} is not. Choose another port."
     assert result.output.strip().splitlines()[-1] == words
 
 
@@ -384,7 +384,7 @@ def test_the_next_free_port_is_taken(monkeypatch):
             assert found.getsockname()[1] > first.getsockname()[1]
         monkeypatch.setattr(server, "_PORTS", 1)
         with pytest.raises(
-            ValueError, match=r"^Argument 'port' must be free to listen on, and none from .* is\. Choose another port"
+            ValueError, match=r"^Argument 'port' must be free to listen on, but none from .* is\. Choose another port"
         ):
             server.listening("127.0.0.1", None)
 

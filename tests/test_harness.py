@@ -347,19 +347,19 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
             ["--tasks", "no_such", "--schedule", "comb/even:1"],
             "Argument 'tasks' must be a task of the harness, not 'no_such'.",
         ),
-        (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not have 'steps'."),
+        (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not contain 'steps'."),
         (
             ["--model_args", "modle=x", "--schedule", "comb/even:1"],
             "Argument 'model_args' must be a known name, not 'modle'.",
         ),
-        (["--schedule", ""], "Argument 'schedule' must be given"),
+        (["--schedule", ""], "Argument 'schedule' must be a schedule, not ''."),
         (
             ["--schedule", "steps=4,order="],
             "Argument 'schedule' must be the name of a schedule, or a file, not 'steps=4,order='.",
         ),
         (["--schedule", "comb"], "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         (["--schedule", "/even:4"], "Argument 'schedule' must be valid, but '/even:4' is not"),
-        (["--schedule", "confidence"], "Argument 'schedule' must describe one schedule, not 'confidence'."),
+        (["--schedule", "confidence"], "Argument 'schedule' must be a single schedule, but 'confidence' stands for 7."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
             "Argument 'schedule' must be given once, not 'comb/even:1' twice.",

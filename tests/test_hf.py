@@ -538,7 +538,9 @@ def test_code_whose_unsaved_numbers_are_lost_is_refused_and_not_run(foreign, unw
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "transformers_version": written}))
     if LATER and (written == "4.46.3" or not kept):
-        with pytest.raises(InputError, match=r"'angles', which it computes when it is made, is not kept[.] Run: pip"):
+        with pytest.raises(
+            InputError, match=r"'angles', which the model computes when it is created, is lost[.] Run: pip"
+        ):
             models.load(f"hf:{folder}", trust_remote_code=True)
     else:
         model = models.load(f"hf:{folder}", trust_remote_code=True)

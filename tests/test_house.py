@@ -126,7 +126,7 @@ def test_a_run_that_breaks_its_weights_says_which_option_to_lower_and_leaves_not
     done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=PLAIN, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "Error: The weights are not numbers, or too large to be kept, after step 1. Lower the --rate; the last "
+        "Error: The weights are not numbers, or too large to save, after step 1. Lower the --rate; the last "
         "checkpoint, if there is one, is intact."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
@@ -136,5 +136,6 @@ def test_what_only_hugging_face_has_is_said_of_the_option():
     done = subprocess.run([*COMMAND, "generate", "--allow-pickle"], capture_output=True, env=PLAIN, text=True)
     assert (done.returncode, done.stderr) == (
         2,
-        "Error: --allow-pickle can be used only with a Hugging Face model. Write 'hf:causal', or leave it out.\n",
+        "Error: --allow-pickle can be used only with a Hugging Face model. Write 'hf:causal', or leave out "
+        "--allow-pickle.\n",
     )

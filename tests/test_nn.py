@@ -151,16 +151,16 @@ SHAPE = asdict(CONFIG)
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        ({"about": "null"}, "its 'about' is missing, or no JSON object"),
-        ({"about": "[1]"}, "its 'about' is missing, or no JSON object"),
-        ({"about": None}, "its 'about' is missing, or no JSON object"),
-        ({"about": "[" * 100_000}, "its 'about' is missing, or no JSON object"),
-        ({"config": None}, "its 'config' is missing, or no JSON object"),
-        ({"config": "{"}, "its 'config' is missing, or no JSON object"),
-        ({"config": "[" * 100_000}, "its 'config' is missing, or no JSON object"),
-        ({"config": '{"vocab": 1' + "0" * 5000 + "}"}, "its 'config' is missing, or no JSON object"),
-        ({"config": "{}"}, "its 'config' has other fields"),
-        ({"config": json.dumps(SHAPE | {"colour": 3})}, "its 'config' has other fields"),
+        ({"about": "null"}, "its 'about' is missing or is not a JSON object"),
+        ({"about": "[1]"}, "its 'about' is missing or is not a JSON object"),
+        ({"about": None}, "its 'about' is missing or is not a JSON object"),
+        ({"about": "[" * 100_000}, "its 'about' is missing or is not a JSON object"),
+        ({"config": None}, "its 'config' is missing or is not a JSON object"),
+        ({"config": "{"}, "its 'config' is missing or is not a JSON object"),
+        ({"config": "[" * 100_000}, "its 'config' is missing or is not a JSON object"),
+        ({"config": '{"vocab": 1' + "0" * 5000 + "}"}, "its 'config' is missing or is not a JSON object"),
+        ({"config": "{}"}, "its 'config' does not have the expected fields"),
+        ({"config": json.dumps(SHAPE | {"colour": 3})}, "its 'config' does not have the expected fields"),
         ({"config": json.dumps(SHAPE | {"vocab": 2.5})}, "its 'vocab' cannot be 2.5"),
         ({"config": json.dumps(SHAPE | {"width": -4})}, "its 'width' cannot be -4"),
         ({"config": json.dumps(SHAPE | {"layers": 10**14})}, "its 'layers' cannot be 100000000000000"),
@@ -190,7 +190,7 @@ def test_weights_of_another_kind_or_shape_are_refused(tmp_path):
     def missing(name, value):
         return None if name == "head.weight" else value
 
-    with pytest.raises(InputError, match="no floating-point numbers"):
+    with pytest.raises(InputError, match="some of its weights are not floating-point numbers"):
         weights.load(changed(tmp_path, whole))
     for wrong in (turned, missing):
         with pytest.raises(InputError, match="its weights do not fit its shape"):
@@ -224,8 +224,8 @@ def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
     [
         ({}, "must be saved with its alphabet, but this one is not"),
         ({"alphabet": 3}, "must be saved with its alphabet, but this one is not"),
-        ({"alphabet": "aab"}, "but its alphabet must be a string of different characters, at least one"),
-        ({"alphabet": ""}, "but its alphabet must be a string of different characters, at least one"),
+        ({"alphabet": "aab"}, "but its alphabet must be a string of at least one character, all different"),
+        ({"alphabet": ""}, "but its alphabet must be a string of at least one character, all different"),
         ({"alphabet": "abc"}, "must have as many tokens as its alphabet, 3, not 5"),
     ],
 )

@@ -371,7 +371,7 @@ def test_calibrate_measures_planned_schedules_and_takes_twice_as_many_texts_agai
         "its losses. Name planned schedules with --rules, such as whole-comb/even:16."
     )
     optimal = complaint(*line(place, "evaluate"), "--order comb --size optimal --steps 4 --calibration", file)
-    assert "needs a calibration of the order 'comb', and this one has none" in optimal
+    assert "needs a calibration of the order 'comb', but this one has none" in optimal
 
 
 def test_a_calibration_that_was_stopped_goes_on_where_it_was(place, tmp_path, monkeypatch):

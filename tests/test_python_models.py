@@ -273,9 +273,9 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("mine.py:wrong_tokenizer", "its tokenizer must be an alphabet, a Codec, a tokenizers.Tokenizer or a tokeniz"),
         ("mine.py:no_module", "its module must be a torch.nn.Module, not <built-in function len>."),
         ("nowhere.inner:f", "and 'nowhere.inner' fails: ModuleNotFoundError: No module named 'nowhere'."),
-        ("broken.py:f", "and 'broken.py' fails at line 2 of broken.py: ZeroDivisionError: division by zero."),
+        ("broken.py:f", "but 'broken.py' fails at line 2 of broken.py: ZeroDivisionError: division by zero."),
         ("syntax.py:f", "and 'syntax.py' fails: SyntaxError: invalid syntax (syntax.py, line 1)."),
-        ("gone.py:f", "and 'gone.py' fails at line 1 of gone.py: SystemExit: 3."),
+        ("gone.py:f", "but 'gone.py' fails at line 1 of gone.py: SystemExit: 3."),
     ],
 )
 def test_whatever_is_wrong_is_one_sentence(folder, name, sentence):
@@ -327,10 +327,10 @@ def test_every_command_takes_such_a_model(folder):
 def test_a_failure_is_one_line_of_a_command(folder):
     done = run("generate", "--model", "py:mine.py:raises")
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].startswith("Error: --model must name a function that makes a model, and 'rai")
+    assert done.stderr.splitlines()[-1].startswith("Error: --model must name a function that makes a model, but 'rai")
     done = run("generate", "--model", "py:mine.py:fixed", "--length", 10)
     assert done.exit_code == 2
-    assert "--model must predict 4 sequences of 10 tokens, and it fails at line" in done.stderr
+    assert "--model must predict 4 sequences of 10 tokens, but it fails at line" in done.stderr
     done = run("generate", "--model", "py:mine.py:long")
     assert done.exit_code == 2
     assert "at most 16 positions, the model's maximum, not 32" in done.stderr

@@ -227,7 +227,7 @@ def test_the_package_declares_the_plugin():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (None, f"Argument 'schedule' must be given, not None. {REMEDY}"),
+        (None, f"Argument 'schedule' must be a schedule, not None. {REMEDY}"),
         (
             {"schedule": "none.json"},
             "Argument 'schedule' must be the name of an existing file, not 'none.json'. " + REMEDY,

@@ -240,7 +240,9 @@ def test_a_checkpoint_that_cannot_be_read_is_not_to_be_removed(tmp_path, monkeyp
     """Root may read everything, so the system's refusal is played; a folder in its place is refused to anyone."""
     path = tmp_path / "checkpoint.pt"
     path.mkdir()
-    assert refusal(tmp_path).startswith(f"The checkpoint '{path}' cannot be read: is a directory. It may be intact")
+    assert refusal(tmp_path).startswith(
+        f"The checkpoint '{path}' cannot be read: is a directory. The file may be intact. Make it readable"
+    )
     path.rmdir()
     path.write_bytes(b"x")
 

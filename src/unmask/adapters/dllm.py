@@ -109,11 +109,11 @@ class UnmaskSampler(BaseSampler):
 
     def _tensors(self, inputs: list[Any]) -> list[Tensor]:
         if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not inputs:
-            raise check.InputError("inputs", "be a list of sequences of token ids, at least one")
+            raise check.InputError("inputs", "be a list of at least one sequence of token ids")
         try:
             rows = [torch.as_tensor(row, dtype=torch.int64, device=self.model.device) for row in inputs]
         except (TypeError, ValueError):
-            raise check.InputError("inputs", "be a list of sequences of token ids, at least one") from None
+            raise check.InputError("inputs", "be a list of at least one sequence of token ids") from None
         if any(row.ndim != 1 for row in rows):
             raise check.InputError("inputs", "hold sequences of token ids, each of one dimension")
         return rows

@@ -67,8 +67,8 @@ class Hosted:
             raise check.InputError("schedule", "be a Schedule", found=check.shown(self.schedule))
         if self.schedule.revision is not None:
             raise check.InputError(
-                "schedule", "have no revision inside another engine, whose loop can only reveal tokens",
-                remedy="Run it with unmask.sample.Sampler.",
+                "schedule", "have no revision inside another engine, because the engine can only reveal tokens",
+                remedy="Run this schedule with unmask.sample.Sampler.",
             )  # fmt: skip
 
     def begin(self, tokens: Tensor, masked: Tensor | None = None, *, vocab: int, rng: Seeds) -> State:

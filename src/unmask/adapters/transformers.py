@@ -163,7 +163,9 @@ def _draw(config: Any) -> Draw:
     top_p = None if config.top_p in (None, 1.0) else config.top_p
     top_k = config.top_k or None
     if top_p is not None and top_k is not None:
-        remedy = f"It is {top_k} here, which is the library's default: pass top_k=0." if top_k == 50 else "Give one."
+        remedy = "Give only one of them."
+        if top_k == 50:
+            remedy = "To turn off {top_k}, which is 50 by default in transformers, pass top_k=0."
         raise check.InputError("top_p", "not be used with {top_k}", remedy=remedy)
     return draw_for(1.0 if config.temperature is None else config.temperature, top_p=top_p, top_k=top_k)
 

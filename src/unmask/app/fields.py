@@ -148,7 +148,7 @@ class Form:
         # A list to choose from is on the page already, and an empty field shows nothing that could be quoted.
         shown = error
         if error.choices and not error.close:
-            shown = error.changed(remedy="The list has them all.")
+            shown = error.changed(remedy="Choose one from the list.")
         if error.empty:
             shown = error.changed(found="", remedy=f"It is empty. {error.remedy}".strip())
         words = shown.sentence(lambda each: f"'{self._word(each)}'", lambda each: self._word(each).capitalize())

@@ -46,7 +46,7 @@ def optional(parse: Parser) -> Parser:
 def words(name: str, text: str) -> str:
     """Any text of a link."""
     if len(text) > _LETTERS:
-        raise check.InputError(name, f"have at most {_LETTERS} letters in a link", found=f"{len(text)}")
+        raise check.InputError(name, f"have at most {_LETTERS} characters in a link", found=f"{len(text)}")
     return text
 
 

@@ -28,7 +28,7 @@ def listening(host: str, port: int | None) -> socket.socket:
         with socket.socket(family, kind, protocol) as trial:
             trial.bind(address)
     except (OSError, UnicodeError):
-        raise check.InputError("host", "be an address of this machine", detail=f"which '{host}' is not") from None
+        raise check.InputError("host", "be an address of this machine", found=f"'{host}'") from None
     for each in range(_FIRST, _FIRST + _PORTS) if port is None else (port,):
         found = socket.socket(family, kind, protocol)
         # A port that was ours a moment ago is free, though the system still remembers its last visitors.
@@ -40,8 +40,8 @@ def listening(host: str, port: int | None) -> socket.socket:
             found.close()
         else:
             return found
-    where = f"{host}:{port}" if port is not None else f"none from {_FIRST} to {_FIRST + _PORTS - 1} of {host}"
-    detail = f"which {where} is not" if port is not None else f"and {where} is"
+    where = f"{host}:{port}" if port is not None else f"none from {_FIRST} to {_FIRST + _PORTS - 1} on {host}"
+    detail = f"but {where} is{' not' if port is not None else ''}"
     raise check.InputError("port", "be free to listen on", detail=detail, remedy="Choose another port.")
 
 

@@ -121,10 +121,13 @@ def advise(
     if dependence is not None:
         useless = (("calibration", calibration), ("target", target))
         if other := next((name for name, given in useless if given is not None), None):
-            raise check.InputError("", f"{{{other}}} cannot be used with {{dependence}}", remedy="Leave it out.")
+            raise check.InputError(
+                "", f"{{{other}}} cannot be used with {{dependence}}", remedy=f"Leave out {{{other}}}."
+            )
         _check_texts(texts)
         if texts.none and evaluations is not None:
-            raise check.InputError("", "{evaluations} needs {text} or {data}", remedy="The search needs texts.")
+            remedy = "Give texts for the search, or leave out {evaluations}."
+            raise check.InputError("", "{evaluations} needs {text} or {data}", remedy=remedy)
         return learned(
             source, dependence, steps, layout, save, length, seed, texts=texts, evaluations=evaluations, named=_named()
         )

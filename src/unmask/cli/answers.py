@@ -158,7 +158,8 @@ def _written(rows: Prompts, sampler: "Sampler", how: Filling, engine: Engine, ou
             for some in _filled(rows, sampler, how, engine, continued):
                 kept.add(some)
         except KeyboardInterrupt:
-            raise click.Abort(f"Stopped: '{kept.path}' has what was finished, and the same command goes on.") from None
+            left = f"'{kept.path}' has the rows that were finished. Run the same command again to continue"
+            raise click.Abort(f"Stopped: {left}.") from None
         write_rows(map(counting, kept.rows()), output, TEXTS)
         kept.remove()
     return continued, counts

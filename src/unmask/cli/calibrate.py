@@ -171,7 +171,9 @@ def calibrate(
             found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=save)
             pairs = None if dependence is None else both.measured_pairs(model, rows, sides, seed=seed, engine=engine)
     except KeyboardInterrupt:
-        left = "has what was finished, and the same command goes on" if begun.place.exists() else "was not written"
+        left = "was not written"
+        if begun.place.exists():
+            left = "has the measurements that were finished. Run the same command again to continue"
         raise click.Abort(f"Stopped: '{begun.place}' {left}.") from None
     if begun.place != output:
         with locked(output, "output", "written", wait=True):

@@ -83,7 +83,7 @@ def expect(
     --target, a row has size, steps (the fewest that reach the target, or null if no number does) and expected_kl.
     """
     if (steps is None) == (target is None):
-        raise check.InputError("", "Either {steps} or {target} must be given")
+        raise check.InputError("", "Give exactly one of {steps} and {target}")
     check_rows(output, (".csv", ".jsonl", ".parquet"))
     engine = workers.on()
     rng = np.random.default_rng(seed)
@@ -91,7 +91,8 @@ def expect(
     if target is not None:
         for name, value in (("draws", draws), ("output", output)):
             if value is not None:
-                raise check.InputError("", f"{{{name}}} needs {{steps}}, not {{target}}")
+                remedy = f"Leave out {{{name}}}, or give {{steps}} instead of {{target}}."
+                raise check.InputError("", f"{{{name}}} cannot be used with {{target}}", remedy=remedy)
         return _reaching(known, names, target)
     loss = known.curve
     if draws is not None:

@@ -352,7 +352,7 @@ def _check_alone(others: dict[str, object]) -> None:
     """Refuse what has no use where there are rows."""
     for name, value in others.items():
         if value is not None:
-            raise check.InputError("", f"{{{name}}} cannot be used with {{data}}", remedy="Leave it out.")
+            raise check.InputError("", f"{{{name}}} cannot be used with {{data}}", remedy=f"Leave out {{{name}}}.")
 
 
 def _check_draw(temperature: float, top_p: float | None) -> None:

@@ -57,7 +57,9 @@ def learned(
         named: Whether the model was named: it must then be the one that was measured.
     """
     if steps is None:
-        raise check.InputError("steps", "be given", remedy="An order is learned for one number of steps.")
+        raise check.InputError(
+            "steps", "be given", remedy="A learned order is for a fixed number of steps. For example: {steps} 16."
+        )
     if evaluations is not None:
         check.integer("evaluations", evaluations, least=1)
     check_place("save", save)
@@ -150,7 +152,7 @@ def _rows(model: "Model", texts: Texts, length: int, seed: int) -> tuple["Sequen
     rows, where = taken.sequences, "text" if texts.data is None else "data"
     if not rows.equal or rows.tokens.shape[1] != length or not bool(rows.masked.all()):
         what = f"have rows of {length} tokens, all of them to be filled"
-        raise check.InputError(where, what, remedy="A learned order is for one number of tokens.")
+        raise check.InputError(where, what, remedy="A learned order works for one length only.")
     if len(rows) < LEAST_TEXTS:
         what = f"have at least {LEAST_TEXTS} sequences of {length} tokens"
         raise check.InputError(where, what, found=f"{len(rows)}", remedy="Half of them are held out of the search.")

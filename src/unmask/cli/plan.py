@@ -94,7 +94,7 @@ def plan(
     if target is not None:
         if steps is not None or measure is not None:
             what = "{steps}" if steps is not None else "{gauge}"
-            raise check.InputError("", f"{what} cannot be used with {{target}}", remedy="Leave it out.")
+            raise check.InputError("", f"{what} cannot be used with {{target}}", remedy=f"Leave out {what}.")
         return _fewest(target, size, tc, dtc, data, rng)
     for name, value in (("tc", tc), ("dtc", dtc)):
         if value is not None:
@@ -216,7 +216,7 @@ def _fewest(
     if known is None:
         if names:
             remedy = "Give one of them, or leave out {size}."
-            raise check.InputError("", "{size} needs {distribution} or {curve} here", remedy=remedy)
+            raise check.InputError("", "With {target}, {size} needs {distribution} or {curve}", remedy=remedy)
         if tc is None and dtc is None:
             ways = "{tc}, {dtc}, {distribution} with its options, or {curve}"
             raise check.InputError("", f"Say what you know about the data: {ways}")

@@ -89,11 +89,11 @@ def _of_text(model: "Model", row: Row) -> Encoded:
             shown = np.array(model.codec.prompt(row.given, mask), dtype=np.int64)
         if shown.size != tokens.size:
             must = "have the same number of tokens in a text and in its version with gaps"
-            raise _bad(row, must, f"has {shown.size} and {tokens.size}")
+            raise _bad(row, must, f"has {tokens.size} and {shown.size}")
         masked = shown == mask
         if np.any(other := (shown != tokens) & ~masked):
             must = "have given tokens that agree with the text"
-            raise _bad(row, must, f"has {_piece(model, shown[other][0])} in place of {_piece(model, tokens[other][0])}")
+            raise _bad(row, must, f"has {_piece(model, shown[other][0])} instead of {_piece(model, tokens[other][0])}")
     elif row.given is not None:
         with _naming(row, "given"):  # positions from 0 on, each once
             masked[check.positions("given", sorted(set(row.given)), tokens.size)] = False
@@ -123,7 +123,7 @@ def _encoded(model: "Model", row: Row, part: str, text: str) -> NDArray[np.int64
 
 def _checked(model: "Model", row: Row, found: Encoded) -> Encoded:
     if not found.masked.any():
-        raise _bad(row, "have something to fill in each row", "has nothing")
+        raise _bad(row, "have something to fill in each row", "has nothing to fill")
     known = found.tokens[found.tokens != model.predictor.mask]
     if known.size and not (known.min() >= 0 and known.max() < model.predictor.vocab):
         raise _bad(row, f"be made of the {model.predictor.vocab} tokens of the model", "has others")

@@ -88,7 +88,7 @@ class Wanted:
             try:
                 value.encode()
             except UnicodeEncodeError:  # JSON can write them
-                raise self.bad(line, "be made of whole characters", "has half of one", part) from None
+                raise self.bad(line, "be valid Unicode", "has an unpaired surrogate", part) from None
         return value
 
     def bad(self, line: int, must: str, why: str, part: str = "") -> check.InputError:
@@ -131,7 +131,7 @@ def fasta(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
         elif line and not line.startswith(";"):  # a comment, in old files
             if not start:
                 raise wanted.bad(
-                    number, "be in records, each after a line that begins with '>'", "comes before the first"
+                    number, "be in records, each after a line that begins with '>'", "comes before the first such line"
                 )
             parts.append(line)
             size += len(line)
@@ -172,7 +172,7 @@ def parquet(wanted: Wanted) -> Iterator[Row]:
         from pyarrow import parquet as library
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
+            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or use a .jsonl file.'
         ) from None
     check_file(wanted.file, "data")
     wanted, number, opener = replace(wanted, unit="row"), 0, _untyped(library.ParquetFile)
@@ -265,7 +265,7 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise wanted.bad(start, "be a table", f"begins no row of one: {error}") from None
+            raise wanted.bad(start, "be a valid table", f"does not begin a valid row: {error}") from None
         if cells is None:
             return
         if not cells or (len(cells) == 1 and not cells[0].strip() and len(names) != 1):

@@ -66,9 +66,9 @@ def load(
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
         named = str(name).startswith(python.PREFIX)
         remedy = (
-            "Leave it out: the code of this model runs in any case."
+            f"Leave out {allowed}: the code of this model runs in any case."
             if named
-            else f"Write 'hf:{name}', or leave it out."
+            else f"Write 'hf:{name}', or leave out {allowed}."
         )
         raise check.InputError("", f"{allowed} can be used only with a Hugging Face model", remedy=remedy)
     if str(name).startswith(python.PREFIX):
@@ -84,7 +84,7 @@ def load(
     path = Path(name)
     try:
         if path.is_dir() and not (path / FILE).is_file():
-            unfinished = "Its run is not finished: run its train command again."
+            unfinished = "Its training is not finished: run the same `unmask train` command again."
             raise check.InputError(
                 "model", f"hold a {FILE}", detail=f"but the folder '{path}' has none",
                 remedy=unfinished if (path / CHECKPOINT).is_file() else "",

@@ -79,7 +79,9 @@ def _stored(name: str, find: Callable[[str], str | None]) -> set[str]:
                 with safetensors.safe_open(path, framework="pt") as held:
                     return set(held.keys())
             return set(torch.load(path, map_location="meta", weights_only=True))
-    raise check.InputError("model", "have its weights in files with known names", detail=f"but '{name}' has none")
+    raise check.InputError(
+        "model", "have its weights in files with known names", detail=f"but '{name}' has no such file"
+    )
 
 
 def pickled(name: str) -> check.InputError:
@@ -87,7 +89,7 @@ def pickled(name: str) -> check.InputError:
     return check.InputError(
         "",
         f"The model '{name}' has no weights in safetensors",
-        remedy="Pickled weights can run any code. If the model has some and you trust them, add {allow_pickle}.",
+        remedy="Pickled weights can run any code. If the model has them and you trust them, add {allow_pickle}.",
     )
 
 

@@ -350,7 +350,7 @@ def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network
     if not config or not lost or int(transformers.__version__.split(".")[0]) < 5:
         return
     if _outdated(transformers, config):
-        why = f"'{next(iter(lost))}', which it computes when it is made, is not kept"
+        why = f"'{next(iter(lost))}', which the model computes when it is created, is lost"
         raise _outlived(transformers, name, config, why)
     made = made_again(network)
     for key, value in lost.items():
@@ -358,7 +358,7 @@ def _check_buffers(transformers: Any, name: str, config: dict[str, Any], network
             raise check.InputError(
                 "",
                 f"The model '{name}' comes with code that transformers {transformers.__version__} does not load "
-                f"correctly: '{key}', which it computes when it is made, is not kept",
+                f"correctly: '{key}', which the model computes when it is created, is lost",
                 remedy="Run: pip install 'transformers<5'",
             )
 

@@ -183,7 +183,7 @@ def block_of(network: Any, name: str) -> int:
     """
     found = default_of(network, _BLOCK_NAMES)
     if found is None:
-        remedy = 'Write it into its config.json, such as "block_size": 32.'
+        remedy = 'Add the number to its config.json, for example "block_size": 32.'
         raise check.InputError(
             "model", "say how many positions its blocks have", detail=f"but '{name}' does not", remedy=remedy
         )
@@ -211,7 +211,9 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
     found = Blockwise(whole, logits.shape[-1], mask, length=length)
     if whole.several and not _causal(whole, tokens, logits):
         raise check.InputError(
-            "model", "be block-causal", detail=f"but '{name}' predicts several blocks differently from one"
+            "model",
+            "be block-causal",
+            detail=f"but '{name}' predicts several blocks at once differently from one block at a time",
         )
     parts = split(network)
     if parts is not None and not isinstance(whole, Windowed):

@@ -107,7 +107,7 @@ class Alphabet(Codec):
 
     def __post_init__(self):
         if not self.characters or len(set(self.characters)) != len(self.characters):
-            raise check.InputError("characters", "be a string of different characters, at least one")
+            raise check.InputError("characters", "be a string of at least one character, all different")
 
     @property
     def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -189,7 +189,7 @@ class Tokenizer(Codec):
         try:
             return cls(tokenizers.Tokenizer.from_str(text))
         except Exception as error:  # the library raises nothing more special
-            raise check.InputError("text", f"describe a tokenizer: {error}") from None
+            raise check.InputError("text", "describe a tokenizer", detail=f"but it does not: {error}") from None
 
     @property
     def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -282,7 +282,7 @@ class Store:
 
     def _at_least(self, length: int) -> None:
         if len(self) < length:
-            raise check.InputError("text", f"have at least one sequence of {length} tokens", found=f"{len(self)}")
+            raise check.InputError("text", f"have at least {length} tokens", found=f"{len(self)}")
 
 
 def _smallest(vocab: int) -> type[np.uint8 | np.uint16 | np.uint32]:

@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             shapes: dict[str, tuple[int, ...]] = {name: tuple(each.get_shape()) for name, each in slices.items()}
             _check_shapes(config, shapes, path)
             if not all(each.get_dtype() in _FLOATS for each in slices.values()):
-                raise _incomplete(path, "some of its weights are no floating-point numbers")
+                raise _incomplete(path, "some of its weights are not floating-point numbers")
             weights: dict[str, Tensor] = {name: file.get_tensor(name).float() for name in slices}
     except (SafetensorError, OSError) as error:
         raise check.InputError(
@@ -96,12 +96,12 @@ def _described(metadata: dict[str, str], path: str | os.PathLike[str]) -> tuple[
         except (KeyError, ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise _incomplete(path, f"its '{key}' is missing, or no JSON object")
+            raise _incomplete(path, f"its '{key}' is missing or is not a JSON object")
         found[key] = value
     try:
         return kind(**found["config"]), found["about"]
     except TypeError:
-        raise _incomplete(path, "its 'config' has other fields") from None
+        raise _incomplete(path, "its 'config' does not have the expected fields") from None
     except check.InputError as error:
         raise _incomplete(path, f"its '{error.argument}' cannot be {error.found}") from None
 

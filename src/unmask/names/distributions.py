@@ -80,7 +80,8 @@ class NamedDistribution:
         if missing := [option for option in self.needs if option not in given]:
             raise check.InputError("", f"Distribution '{name}' needs {_listed(missing)} as well")
         if idle := [option for option in given if option not in self.needs + self.takes]:
-            raise check.InputError("", f"Distribution '{name}' does not take {_listed(idle)}", remedy="Leave it out.")
+            words = _listed(idle)
+            raise check.InputError("", f"Distribution '{name}' does not take {words}", remedy=f"Leave out {words}.")
         return self.build(**given, **({"rng": rng} if self.drawn else {}))
 
 

@@ -118,7 +118,7 @@ class Home:
             raise check.InputError(
                 "folder",
                 "be empty or hold the same run",
-                detail=f"but {self.folder} holds another",
+                detail=f"but '{self.folder}' holds another run",
                 remedy=f"Choose another folder, or delete its {CHECKPOINT}.",
             )
         try:
@@ -206,7 +206,7 @@ def _read_through(path: Path) -> None:
         raise check.InputError(
             "",
             f"The checkpoint '{path}' cannot be read: {reason}",
-            remedy="It may be intact: once it can be read, the run continues.",
+            remedy="The file may be intact. Make it readable, and run the same command again to continue.",
         ) from None
 
 

@@ -190,7 +190,7 @@ def train(
                     kept = now
                     # The loss is that of the weights before the update, which may have broken them.
                     if not all(bool((parameter.abs() <= LARGEST).all()) for parameter in state.model.parameters()):
-                        raise _broken(f"The weights are not numbers, or too large to be kept, after step {done}")
+                        raise _broken(f"The weights are not numbers, or too large to save, after step {done}")
                     home.checkpoint(done, logged, state)
                 if over:
                     break

@@ -67,7 +67,7 @@ def check_fit(
     """
     place = torch.device(device)
     needed = bytes_needed(config, -(-batch // processes), muon=muon, cuda=place.type == "cuda")
-    check_memory(needed, _largest(config, batch // processes), "Take a smaller one.", device=place)
+    check_memory(needed, _largest(config, batch // processes), "Use a smaller value.", device=place)
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def fitting(
             _largest(config, batch // processes),
             "fit into memory",
             detail="but there was not enough",
-            remedy="Take a smaller one.",
+            remedy="Use a smaller value.",
         ) from None
 
 

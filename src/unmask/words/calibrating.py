@@ -132,8 +132,8 @@ def begin(
         )
     wanted, schedules = named(taken)
     if texts.count is not None and texts.count < found.texts:
-        detail = f"since '{output}' was made with that many"
-        remedy = "Or choose another {output}."
+        detail = f"because '{output}' was made with {found.texts}"
+        remedy = "To use fewer, choose another {output}."
         raise check.InputError(
             "texts", f"be at least {found.texts}", found=f"{texts.count}", detail=detail, remedy=remedy
         )

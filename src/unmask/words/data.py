@@ -177,11 +177,11 @@ def _refused(names: list[str], *, beside: str = "", without: str = "") -> None:
     """Refuse options that cannot be used beside another one, or without it."""
     if not names:
         return
-    words, it = " and ".join(f"{{{name}}}" for name in names), "them" if names[1:] else "it"
+    words = " and ".join(f"{{{name}}}" for name in names)
     if beside:
-        raise check.InputError("", f"{words} cannot be used with {beside}", remedy=f"Leave {it} out.")
+        raise check.InputError("", f"{words} cannot be used with {beside}", remedy=f"Leave out {words}.")
     needs = "need" if names[1:] else "needs"
-    raise check.InputError("", f"{words} {needs} {without}", remedy=f"Give {without}, or leave {it} out.")
+    raise check.InputError("", f"{words} {needs} {without}", remedy=f"Give {without}, or leave out {words}.")
 
 
 def _from_file(path: Path, length: int | None, monotone: bool) -> Data:

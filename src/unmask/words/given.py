@@ -38,7 +38,9 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
         return Schedule.from_json(dict(cast("Mapping[str, Any]", given)))
     remedy = f"Give a Schedule, a file that holds one, or words such as '{EXAMPLE}'."
     if not isinstance(given, str | Path) or not str(given):
-        raise check.InputError("schedule", "be given", found=check.shown(given), remedy=remedy, empty=given is None)
+        raise check.InputError(
+            "schedule", "be a schedule", found=check.shown(given), remedy=remedy, empty=given is None
+        )
     path = Path(given)
     if isinstance(given, Path) or path.suffix == ".json" or path.is_file():
         if not path.is_file():
@@ -54,5 +56,6 @@ def schedule_given(given: object, length: int = check.LONGEST) -> Schedule:
             "schedule", "be the name of a schedule, or a file", found=check.shown(given), remedy=remedy
         ) from None
     if len(found) != 1:
-        raise check.InputError("schedule", "describe one schedule", found=check.shown(given), remedy=remedy)
+        detail = f"but {check.shown(given)} stands for {len(found)}"
+        raise check.InputError("schedule", "be a single schedule", detail=detail, remedy=remedy)
     return found[0]

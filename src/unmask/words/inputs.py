@@ -43,7 +43,7 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
         if _loads(Schedule, path):
             raise error.changed(
                 argument="calibration",
-                must="name a calibration",
+                must="be a calibration",
                 found="",
                 detail=f"but '{name}' is a schedule",
                 cause=None,
@@ -84,7 +84,7 @@ def check_calibration(
     """
     if length is not None and of_one_length(found) and found.length != length:
         made = f"The calibration '{path}' was made for sequences of {found.length} tokens"
-        raise check.InputError("", f"{made}, but this model has {length}", remedy=remedy)
+        raise check.InputError("", f"{made}, but this model's sequences have {length}", remedy=remedy)
     if found.model != fingerprint:
         raise check.InputError("", f"The calibration '{path}' was made for another model", remedy=remedy)
 
@@ -99,7 +99,7 @@ def read_schedule(path: Path) -> Schedule:
             command = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05 --save schedule.json"
             raise error.changed(
                 argument="schedule",
-                must="name a schedule",
+                must="be a schedule",
                 found="",
                 detail=f"but '{path}' is a calibration",
                 cause=None,

@@ -79,7 +79,7 @@ def check_rows(path: Path | None, kinds: Sequence[str]) -> None:
     check_place("output", path, kinds)
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise ModuleNotFoundError(
-            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or take a .jsonl file.'
+            'Parquet needs pyarrow, which is not installed. Run: pip install "unmask[parquet]", or use a .jsonl file.'
         )
 
 

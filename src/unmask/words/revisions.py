@@ -72,6 +72,6 @@ def revised(schedule: Schedule, word: str | None) -> Schedule:
             "order",
             f"be confidence for the revision {word}",
             found=check.shown(order_title(schedule.order)),
-            remedy="It ranks positions by the probability of the token drawn for them.",
+            remedy="This revision ranks positions by the probability of the token drawn for them.",
         )
     return replace(schedule, revision=made)

@@ -185,7 +185,9 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
         if calibration.curve is None:
             if calibration.random is not None:
                 must = f"Size '{size_word}' needs texts that all have the same number of tokens to fill"
-                raise check.InputError("", must, remedy="The texts of {calibration} differ. Use 'optimal'.")
+                raise check.InputError(
+                    "", must, remedy="The texts of {calibration} have different numbers. Use {size} optimal."
+                )
             raise _unmeasured(size_word, "random", calibration)
         assert isinstance(ranking, order.BlindOrder | order.ReactiveOrder | order.Spaced)
         return Schedule(size.SquareRoot(steps, calibration.curve), ranking)
@@ -198,7 +200,7 @@ def _measured(size_word: str, ranking: order.Order, order_word: str, steps: int,
 def _unmeasured(size_word: str, order_word: str, calibration: Calibration) -> check.InputError:
     known = ", ".join(calibration.losses) or "none"
     return check.InputError(
-        "", f"Size '{size_word}' needs a calibration of the order '{order_word}', and this one has {known}"
+        "", f"Size '{size_word}' needs a calibration of the order '{order_word}', but this one has {known}"
     )
 
 
@@ -281,8 +283,8 @@ def check_fits(chosen: Schedule, file: Path, masked: Iterable[int]) -> None:
     if made is not None and other is not None:
         raise check.InputError(
             "schedule",
-            f"be for the {other} tokens to fill",
-            detail=f"but '{file}' is for {made}",
+            f"fit the {other} tokens to fill",
+            detail=f"but '{file}' was made for {made}",
             remedy=f"Use the {{model}} it was made for, or {{length}} {made}.",
         )
 

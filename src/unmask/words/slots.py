@@ -99,7 +99,7 @@ def constrained(model: "Model", slots: Sequence[Slot], length: int, first: int =
     allowed = torch.ones((length, model.predictor.vocab), dtype=torch.bool)
     for slot in slots:
         if slot.last > length - first:
-            raise check.InputError("allow", f"name positions up to {length - first}", found=slot.where)
+            raise check.InputError("allow", f"have positions of at most {length - first}", found=slot.where)
         ids = torch.tensor(_ids(model.codec, slot))
         row = torch.zeros(model.predictor.vocab, dtype=torch.bool).index_fill(0, ids, True)
         allowed[first + slot.first - 1 : first + slot.last] = row
@@ -131,10 +131,12 @@ def check_allowed(model: "Model", sequences: "Sequences") -> None:
 def _slot(where: str, tokens: str | tuple[str, ...]) -> Slot:
     said = _SAID.fullmatch(where)
     if said is None:
-        raise check.InputError("allow", "be positions such as 3 or 10-20", found=check.shown(where))
+        raise check.InputError(
+            "allow", "have positions such as 3 or 10-20 as the keys of its file", found=check.shown(where)
+        )
     first, last = int(said[1]), int(said[2] or said[1])
     if not 1 <= first <= last:
-        raise check.InputError("allow", "name positions that start at 1, the lower one first", found=where)
+        raise check.InputError("allow", "have positions counted from 1, the lower one first", found=where)
     if not tokens or not all(tokens):
         raise check.InputError("allow", f"allow at least one token at position {where}")
     return Slot(first, last, tokens)
@@ -176,7 +178,7 @@ def _ids(codec: "Codec", slot: Slot) -> list[int]:
             found = codec.encode(piece).tolist()
         if len(found) != 1:
             raise check.InputError(
-                "allow", "name single tokens of the model", detail=f"but {check.shown(piece)} is {len(found)} of them"
+                "allow", "list single tokens of the model", detail=f"but {check.shown(piece)} is {len(found)} tokens"
             )
         ids += found
     return ids

@@ -255,7 +255,10 @@ def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
             _compare(path, about)
         elif (folder / models.FILE).exists() or (folder / models.CHECKPOINT).exists():
             raise check.InputError(
-                "output", "be empty or hold the same run", detail=f"but '{folder}' holds a model without its run"
+                "output",
+                "be empty or hold the same run",
+                detail=f"but '{folder}' holds a model without a record of its run",
+                remedy="Choose another folder.",
             )
         else:
             with replacing(path) as temporary:

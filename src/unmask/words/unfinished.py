@@ -120,7 +120,7 @@ def _check_task(theirs: dict[str, Any], task: dict[str, Any], part: Path) -> Non
     what = f"with another {differing[0]}" if theirs and differing else "by another command"
     raise check.InputError(
         "output",
-        "not be in use",
+        "not belong to another run",
         detail=f"but '{part}' holds rows that were finished {what}",
-        remedy="Run that command again to finish it, delete that file, or choose another {output}.",
+        remedy="Run the earlier command again to finish it, delete this file, or choose another {output}.",
     )

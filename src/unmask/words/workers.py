@@ -31,8 +31,8 @@ class Workers:
         """The engine, for that device."""
         if self.engine == "ray":
             if ":" in device:
-                wanted = "be cuda with {engine} ray, where every worker has its own GPU"
-                raise check.InputError("device", wanted, found=check.shown(device))
+                wanted, remedy = "be cuda with {engine} ray", "Every worker has its own GPU."
+                raise check.InputError("device", wanted, found=check.shown(device), remedy=remedy)
             return Ray(self.workers, self.address, gpu=device == "cuda")
         for option, value in (("workers", self.workers), ("address", self.address)):
             if value is not None:

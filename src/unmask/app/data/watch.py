@@ -233,7 +233,9 @@ def _built(side: str, choice: Side, masked: int, prompted: bool) -> NamedSchedul
 def _check_measured(choice: Side, steps: int) -> None:
     """Refuse a size that is made from a calibration where there is none of it."""
     if choice.calibration is None or choice.size != MEASURED_SIZE:
-        raise check.InputError("size", "be one that needs no calibration", remedy="The command line takes the others.")
+        raise check.InputError(
+            "size", "be one that needs no calibration", remedy="Use the other sizes on the command line."
+        )
     if measured_as(choice.calibration, order_named(choice.order), steps) is None:
         known = ", ".join(choice.calibration.losses) or "none"
         remedy = f"'{choice.size}' is for orders that were measured on this model: {known}."
