@@ -237,10 +237,13 @@ def test_what_is_too_large_or_drawn_otherwise_is_not_enumerated():
         (Schedule(size.Even(2), order.Spread()), "a random or a fixed order"),
         (Schedule(size.Even(2), order.Spaced(order.LeftToRight(), 2)), "not use Spaced"),
         (Schedule(size.Stable(0.9), SURE), "not use Spaced"),
-        (Schedule(size.LogLinear(2), SURE, revision.Planner()), "only with a revision"),
+        (
+            Schedule(size.LogLinear(2), SURE, revision.Planner()),
+            "have a revision that remasks at random if its sizes are log-linear",
+        ),
         (Schedule(size.Even(2), order.Blocks(RANDOM, 2)), "no blocks"),
         (Schedule(size.TC(2), RANDOM), "fixed or log-linear"),
-        (Schedule(size.LogLinear(2), RANDOM), "only with a revision"),
+        (Schedule(size.LogLinear(2), RANDOM), "have a revision that remasks at random if its sizes are log-linear"),
         (Schedule(size.Even(2), RANDOM, revision.Edit(0.5, 3)), "no extra steps after the last"),
     ]:
         with pytest.raises(InputError, match=words):
