@@ -483,7 +483,7 @@ def test_a_calibration_is_refined_when_it_is_run_again(place, tmp_path, monkeypa
     assert answer(*line)["texts"] == 25  # all there are
     assert answer(*line)["measured"] == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["c.json", "d.json"]
-    assert complaint(*line, "--texts 9").startswith("--texts must be at least 25, not 9, since")
+    assert complaint(*line, "--texts 9").startswith("--texts must be at least 25, not 9, because")
     part.write_text("of no use")
     assert answer("calibrate", *source(place), "--output", tmp_path / "d.json", "--texts 20")["texts"] == 20
 

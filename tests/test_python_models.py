@@ -272,9 +272,9 @@ def test_a_tokenizer_of_transformers_serves(folder):
         ("mine.py:wrong_length", "its length must be at least 1, not 0."),
         ("mine.py:wrong_tokenizer", "its tokenizer must be an alphabet, a Codec, a tokenizers.Tokenizer or a tokeniz"),
         ("mine.py:no_module", "its module must be a torch.nn.Module, not <built-in function len>."),
-        ("nowhere.inner:f", "and 'nowhere.inner' fails: ModuleNotFoundError: No module named 'nowhere'."),
+        ("nowhere.inner:f", "but 'nowhere.inner' fails: ModuleNotFoundError: No module named 'nowhere'."),
         ("broken.py:f", "but 'broken.py' fails at line 2 of broken.py: ZeroDivisionError: division by zero."),
-        ("syntax.py:f", "and 'syntax.py' fails: SyntaxError: invalid syntax (syntax.py, line 1)."),
+        ("syntax.py:f", "but 'syntax.py' fails: SyntaxError: invalid syntax (syntax.py, line 1)."),
         ("gone.py:f", "but 'gone.py' fails at line 1 of gone.py: SystemExit: 3."),
     ],
 )

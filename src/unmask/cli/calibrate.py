@@ -355,19 +355,14 @@ def _facts(found: Calibration) -> dict[str, dict[str, float] | None]:
 def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
     known = [*record["orders"], *(row["name"] for row in record["rules"])]
     shown: list[Any] = [plain(f"Already measured: {name}") for name in known if not record["measured"]]
+    shown.append(title(f"The model on {texts}\n"))
     if record["entropy"] is not None:
         labels = {"entropy": "entropy", "tc": "total correlation", "dtc": "dual total correlation"}
         lines = [
             (f"  {label}", f"{number(record[key]['nats'])} nats", f"{record[key]['bits_per_token']:.3f} bits per token")
             for key, label in labels.items()
         ]
-        shown += [
-            title(f"The model on {texts}\n"),
-            facts(*lines),
-            dim("  one by one in random order, the model's own error included\n"),
-        ]
-    else:
-        shown.append(title(f"The model on {texts}\n"))
+        shown += [facts(*lines), dim("  one by one in random order, the model's own error included\n")]
     if note:
         shown.append(plain(f"{note}\n"))
     best = [row for steps in _TABLE for row in [row for row in record["rows"] if row["steps"] == steps][:2]]
