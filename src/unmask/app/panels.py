@@ -73,7 +73,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
         Chart(
             "overhang",
             "Overhang against the gauge",
-            f"Tokens that come after the i-th one in its own batch, on average: {peaks}. Dotted is the most that the "
+            f"Tokens that come after the i-th one in its own step, on average: {peaks}. Dotted is the most that the "
             f"best guarantee for {GAUGES[measure].factor} allows, {number(least)} times its gauge; {verdict}.",
             "token i",
             "tokens after it",

@@ -71,10 +71,10 @@ def advise(
     the best cost of one token at a time, among the orders that were measured. The advice is the schedule with the
     fewest steps that is predicted to meet the target, or with --steps the best schedule of that many steps. `advise`
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
-    is fair: on average, such a rule may use at most one percent more evaluations than the steps allow. The predicted
-    cost is for new texts, not for those used to choose the schedule. It is the cost at temperature 1. If you decode
-    greedily or count right answers, compare the advice with rules that look at predictions by your own score: such a
-    rule can be better than its cost suggests.
+    is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by at most one
+    percent. The predicted cost is for new texts, not for those used to choose the schedule. It is the cost at
+    temperature 1. If you decode greedily or count right answers, compare the advice with rules that look at predictions
+    by your own score: such a rule can be better than its cost suggests.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.

@@ -106,8 +106,8 @@ def calibrate(
     spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. The command runs
     each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order
     and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks
-    are counted from the first token to fill; for a block-causal model, from the beginning of the text, like its own
-    ('whole-blocks-32').
+    are counted from the first token to fill. For a block-causal model, they are counted from the beginning of the text,
+    like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
     what is given. The command then measures losses by the share of tokens revealed, and counts bits per token to fill.

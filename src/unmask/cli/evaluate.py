@@ -91,11 +91,11 @@ def evaluate(
     """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
     The command replays every schedule in your lists on the text: it reveals the text's own tokens instead of drawing
-    new ones. Without lists, it compares random and comb order with even sizes in 8, 16 and 32 steps. All schedules use
-    the same sequences and seeds, so their differences have small errors. The cost is a total: the model's own error in
-    that order, plus what you lose by revealing tokens in parallel. The excess is the cost above the same model
-    revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of each
-    sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
+    new ones. Without lists, it compares two orders, random and comb, each with even sizes in 8, 16 and 32 steps. All
+    schedules use the same sequences and seeds, so their differences have small errors. The cost is a total: the model's
+    own error in that order, plus what you lose by revealing tokens in parallel. The excess is the cost above the same
+    model revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of
+    each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same. Its reference uses one random order per sequence.
@@ -125,18 +125,19 @@ def evaluate(
       unmask evaluate --text held-out.txt --order random,comb --size even --steps 8,16,32 --texts 4096 \\
                       --engine ray --output rows.parquet
 
-    JSON: model, length (tokens to fill in the longest text), tokens (scored per text, on average), texts,
-    too_long (rows left out), seed, reference (one token at a time in random order: bits_per_token, standard_error and
-    passes, the evaluations of each text that this took; or null), and rows. With --allow also allow (positions and what
-    is allowed there).
+    JSON: model, length (tokens to fill in the longest text), tokens (scored per text, on average), texts, too_long
+    (rows left out), seed, reference (one token at a time in random order: bits_per_token, standard_error and passes,
+    the evaluations of each text that this took; or null), and rows. With --allow, there is also a field allow
+    (positions and what is allowed there).
 
-    A row has order, size, steps (null if predictions decide); in bits per token: bits_per_token and standard_error
-    (over texts), excess (over the reference) and excess_error, difference (from the row that is best on these texts)
-    and difference_error (both paired), predicted (null if the calibration cannot tell) and predicted_error
-    (approximate); evaluations (to write a sequence, on average), passes (to score one: 1 if one pass scores all steps,
-    otherwise as many as evaluations), tokens_per_evaluation (valid tokens, those before the end of a text if it has
-    one, divided by evaluations, each summed over all sequences). With --verify also verified (forecast evaluations for
-    a verified sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
+    The fields of a row are order, size and steps (null if predictions decide). These are in bits per token:
+    bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (from the
+    row that is best on these texts) and difference_error (excess and difference are paired text by text), predicted
+    (null if the calibration cannot predict it) and predicted_error (approximate). The others are evaluations (to write
+    a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise as many as evaluations) and
+    tokens_per_evaluation (valid tokens divided by evaluations, each summed over all sequences; valid tokens are those
+    before the end of a text, if it has one). With --verify, there are also verified (forecast evaluations for a
+    verified sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)

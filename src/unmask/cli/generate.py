@@ -182,17 +182,17 @@ def generate(
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
     (the cost under the model of what was drawn, up to the end), valid_tokens and evaluations (one number per sequence),
-    tokens_per_evaluation. With --verify also rejected (drafts taken back, per sequence). With --revise there is no
-    bits_per_token, but versions (for each sequence the step, position and token of every change; the token is null if
-    it was taken back). With --allow also allow (positions and what is allowed there).
+    tokens_per_evaluation. With --verify, there is also rejected (drafts taken back, per sequence). With --revise, there
+    is no bits_per_token, but versions (for each sequence the step, position and token of every change; the token is
+    null if it was taken back). With --allow, there is also a field allow (positions and what is allowed there).
 
-    A row of --output has seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one sequence, and
-    with --verify rejected.
+    The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
+    sequence, and with --verify also rejected.
 
     JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
-    valid_tokens, evaluations, tokens_per_evaluation, output, and without --output the rows. A row has row (counted from
-    0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled after the prompt,
-    or null), and the fields of a row of --output.
+    valid_tokens, evaluations, tokens_per_evaluation, output, and without --output the rows. The fields of a row are row
+    (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled
+    after the prompt, or null), and those of a row of --output.
     """
     if data is not None:
         _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "allow": allow or None})

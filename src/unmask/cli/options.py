@@ -266,7 +266,7 @@ def model_by_default(name: str) -> Callable[[Function], Function]:
         ),
         click.option(
             "--allow-pickle", is_flag=True,
-            help="Read pickled weights if a Hugging Face model has no safetensors.",
+            help="Read pickled weights if a Hugging Face model has no weights in safetensors format.",
         ),
         device,
     )  # fmt: skip
