@@ -68,9 +68,7 @@ def test_the_advice_is_as_good_as_is_said(tables, page):
     assert f"In the remaining {len(rest)} it costs at most {most} bits more, and the difference is within two" in page
     assert all(value <= 2 * error for value, error in rest)
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert (
-        f"In the {len(found)} cases that we measured, its choice cost at most {most} bits per token" in readme
-    )
+    assert f"In the {len(found)} cases that we measured, its choice cost at most {most} bits per token" in readme
     behind = sorted(float(row["over"]) for row in rows("books", "-advised") if float(row["over"]) > 0)
     assert len(behind) == 3
     assert f"the advice costs more in three cases, by {behind[0]:.3f} to {behind[-1]:.3f} bits" in page
