@@ -12,9 +12,9 @@ TREE = {
         "calibrate, then advise:\norder, steps and sizes",
         "as good as the text:\ncheck by replay",
     ),
-    "A promise for all data?": ("Minimax(K, gauge)\nin random order", "the best worst case:\npays a logarithm"),
+    "A guarantee for all data?": ("Minimax(K, gauge)\nin random order", "the best worst case:\ncosts a logarithm more"),
 }
-ELSE = ("Even(K) in Comb or\nSpread order", "for text, without a promise; other data: see the atlas")
+ELSE = ("Even(K) in Comb or\nSpread order", "for text, without a guarantee; other data: see the atlas")
 
 
 def main() -> None:

@@ -209,13 +209,13 @@ def test_how_long_the_commands_take_is_what_was_measured():
 
 def test_how_quick_the_page_is_is_what_was_measured():
     """The page quotes the committed measurement, which keeps to the 300 ms that were asked for."""
-    page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8")
+    page = " ".join((ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").split())
     result = json.loads((ROOT / "benchmarks" / "results" / "page.json").read_text(encoding="utf-8"))
     alone, ten = result["alone"], result["ten"]
-    assert f"the median was {alone['median_ms']:.0f} ms" in page
-    assert f"the slowest of {alone['moves']} moves {alone['most_ms']:.0f} ms" in page
+    assert f"The median time was {alone['median_ms']:.0f} ms" in page
+    assert f"the slowest of {alone['moves']} moves took {alone['most_ms']:.0f} ms" in page
     assert f"all of their {ten['moves']} answers, with a median of {ten['median_ms'] / 1e3:.1f} s" in page
-    assert f"the slowest took {result['first']['most_ms']:.0f} ms" in page.replace("\n", " ")
+    assert f"the slowest of these took {result['first']['most_ms']:.0f} ms" in page
     assert max(alone["most_ms"], result["first"]["most_ms"]) <= 300
 
 

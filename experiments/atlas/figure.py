@@ -2,8 +2,8 @@
 
     python -m experiments.atlas.figure
 
-Draws `atlas.svg`, what rules cost on each kind, and `atlas-dependence.svg`, what the data are like. Words and tables go
-into docs/atlas.md by `experiments/tables.py`.
+Draws `atlas.svg`, what rules cost on each kind, and `atlas-dependence.svg`, what the data are like. The tables go into
+docs/atlas.md by `experiments/tables.py`; its words are written by hand.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
