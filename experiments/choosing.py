@@ -12,7 +12,7 @@ TREE = {
         "calibrate, then advise:\norder, steps and sizes",
         "as good as the text:\ncheck by replay",
     ),
-    "A guarantee for all data?": ("Minimax(K, gauge)\nin random order", "the best worst case:\ncosts a logarithm more"),
+    "Guarantee for all data?": ("Minimax(K, gauge)\nin random order", "the best worst case:\ncosts a logarithm more"),
 }
 ELSE = ("Even(K) in Comb or\nSpread order", "for text, without a guarantee; other data: see the atlas")
 

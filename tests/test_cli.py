@@ -282,6 +282,12 @@ def test_a_bad_distribution_is_refused_in_a_sentence(line, sentence):
         ("--size tc --steps 4,,5", "--steps must be a list such as a,b,c, without empty items, not '4,,5'."),
         ("--size tc,cosin --steps 4", "--size: no such size 'cosin'. Did you mean 'cosine'?"),
         ("--size tc --steps 4 --draws 1", "--draws must be at least 2, not 1."),
+        ("--size tc", "Give exactly one of --steps and --target."),
+        ("--size tc --steps 4 --target 1", "Give exactly one of --steps and --target."),
+        (
+            "--size tc --target 1 --draws 9",
+            "--draws cannot be used with --target. Leave out --draws, or give --steps instead of --target.",
+        ),
     ],
 )
 def test_a_bad_list_is_refused_in_a_sentence(line, sentence):

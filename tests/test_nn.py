@@ -224,9 +224,13 @@ def test_weights_that_are_not_numbers_are_found_where_losses_are(tmp_path):
     [
         ({}, "must be saved with its alphabet, but this one is not"),
         ({"alphabet": 3}, "must be saved with its alphabet, but this one is not"),
-        ({"alphabet": "aab"}, "but its alphabet must be a string of at least one character, all different"),
-        ({"alphabet": ""}, "but its alphabet must be a string of at least one character, all different"),
+        (
+            {"alphabet": "aab"},
+            "usable alphabet: its alphabet must be a string of at least one character, all different",
+        ),
+        ({"alphabet": ""}, "usable alphabet: its alphabet must be a string of at least one character, all different"),
         ({"alphabet": "abc"}, "must have as many tokens as its alphabet, 3, not 5"),
+        ({"alphabet": "", "tokenizer": "{}"}, "its alphabet must describe a tokenizer, but it does not: "),
     ],
 )
 def test_an_alphabet_that_does_not_fit_is_refused(tmp_path, about, said):

@@ -98,9 +98,7 @@ def test_numbers_that_are_none_are_not_saved(tmp_path):
     (tmp_path / "schedule.json").unlink()
     broken = size.Threshold(0.5)
     object.__setattr__(broken, "threshold", np.nan)  # no one can make it otherwise
-    with pytest.raises(
-        ValueError, match="Argument 'threshold' must have finite numbers in 'threshold' if it is to be saved"
-    ):
+    with pytest.raises(ValueError, match="Argument 'threshold' must be finite, so that 'threshold' can be saved"):
         Schedule(broken, order.Random()).save(tmp_path / "schedule.json")
     assert not list(tmp_path.iterdir())
 

@@ -185,7 +185,7 @@ def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:  # JSON has no NaN and no infinity
-            raise check.InputError(part, f"have finite numbers in '{name}' if it is to be saved") from None
+            raise check.InputError(part, f"be finite, so that '{name}' can be saved") from None
     return {"name": name, **parts}
 
 

@@ -136,9 +136,7 @@ def codec_of(about: dict[str, Any], vocab: int) -> Codec:
             # An alphabet of these five letters has five tokens, not 256.
             codec = Bytes() if alphabet == "bytes" and vocab != len(alphabet) else Alphabet(alphabet)
     except check.InputError as error:
-        raise check.InputError(
-            "model", "be saved with a usable alphabet", detail=f"but its alphabet must {error.must}"
-        ) from None
+        raise check.InputError("model", "be saved with a usable alphabet", cause=error.about("alphabet")) from None
     if codec.vocab != vocab:
         raise check.InputError("model", f"have as many tokens as its alphabet, {codec.vocab}", found=f"{vocab}")
     return codec
