@@ -65,7 +65,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
         Chart(
             "cuts",
             "Cut probabilities",
-            f"How likely a step ends after so many tokens of {view.length:,}: {cuts}.{ticks}",
+            f"Probability that a step ends after this many of the {view.length:,} tokens: {cuts}.{ticks}",
             "tokens revealed",
             "probability",
             [Line(law.name, place, law.cuts, _style(law.name), ticks=_fixed(law)) for law in view.laws],
@@ -95,10 +95,10 @@ def guarantees(view: laws.SizeLaws) -> str:
         rows.append([escape(law.name), *cells, "" if law.theorem is None else number(law.theorem)])
     rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in GAUGES), ""])
     caption = (
-        "For every distribution of this length the expected KL is at most the number times its dependence: total "
-        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest of each "
-        "column is in bold. By theorem is what the paper promises of its own schedules: times TC for tc, times DTC for "
-        "dtc."
+        "For every distribution of this length, the expected KL is at most this factor times its dependence: total "
+        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest factor of "
+        "each column is in bold. The last column has what the paper's theorems guarantee for its own schedules: times "
+        "TC for tc, times DTC for dtc."
     )
     return table("Guarantees", heads, rows, caption)
 
@@ -134,8 +134,8 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     figure = Chart(
         "errors",
         "Error against steps",
-        f"Expected KL with {counted(count, 'step')}, in nats: {words}. Dotted lines are what was promised beforehand, "
-        f"and no error is above its promise. A ▾ marks an error of zero, as with one token per step.{spread}",
+        f"Expected KL with {counted(count, 'step')}, in nats: {words}. Dotted lines are guarantees, known beforehand, "
+        f"and no error is above its guarantee. A ▾ marks an error of zero, as with one token per step.{spread}",
         "steps",
         "expected KL, nats",
         lines,

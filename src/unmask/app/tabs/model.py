@@ -43,7 +43,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
             form.add("steps", steps, links.optional(links.whole(least=0)))
             form.finish()
             gr.HTML(
-                f"<p class='facts'>With no file given, this tab shows {escape(name)}. To measure a model of yours: "
+                f"<p class='facts'>With no file given, this tab shows {escape(name)}. To measure your own model, run: "
                 "<code>unmask calibrate --model MODEL --text FILE --output calibration.json</code>.</p>"
             )
             address = gr.HTML(elem_id="model-link", elem_classes="link")
