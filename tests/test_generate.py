@@ -202,7 +202,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"max_time": 3.0},
-            "Argument 'stopping_criteria' must contain only parts that a schedule supports, not MaxTimeCriteria.",
+            "Argument 'stopping_criteria' must contain only parts that a schedule supports, not a MaxTimeCriteria.",
         ),
         (
             {},

@@ -153,7 +153,7 @@ def test_arguments_in_another_order_are_refused():
     for call in (objective, prediction_error):
         with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Table"):
             call(table.marginals, table, size.Even(2))
-        with pytest.raises(ValueError, match="'distribution' must be a distribution, not a ndarray"):
+        with pytest.raises(ValueError, match="'distribution' must be a distribution, not an ndarray"):
             call(table.marginals, size.Even(2), table.probabilities)
     with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Threshold"):
         output_law(table.marginals, size.Threshold(), table.probabilities)

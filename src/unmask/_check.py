@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask._errors import InputError, blamed, clipped, renamed, shown, within
+from unmask._errors import InputError, blamed, clipped, renamed, shown, type_of, within
 
-__all__ = ["InputError", "blamed", "clipped", "renamed", "shown", "within"]
+__all__ = ["InputError", "blamed", "clipped", "renamed", "shown", "type_of", "within"]
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ def array(name: str, values: object) -> NDArray[Any]:
     except (ValueError, TypeError):
         raise InputError(name, "be an array", found="rows of different lengths") from None
     except Exception:  # a stranger's object may fail at anything
-        raise InputError(name, "be an array", found=f"a {type(values).__name__}") from None
+        raise InputError(name, "be an array", found=type_of(values)) from None
 
 
 def numbers(name: str, values: object) -> NDArray[np.float64]:
@@ -233,7 +233,7 @@ def generator(name: str, value: object) -> np.random.Generator:
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return np.random.default_rng(seed(name, cast(object, value)))
-    found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
+    found = type_of(value) if not isinstance(value, str | bool | float) else shown(value)
     raise InputError(name, "be a numpy generator or a seed", found=found)
 
 

@@ -229,7 +229,7 @@ def _saved(kind: type) -> list[str]:
 
 def _object(data: object, role: str, wanted: set[str], later: Set[str] = frozenset()) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise check.InputError("", f"The {role} must be a JSON object, not {type(data).__name__}")
+        raise check.InputError("", f"The {role} must be a JSON object, not {check.type_of(data)}")
     data = cast(dict[str, Any], data)
     if unknown := sorted(set(data) - wanted):
         raise check.InputError(

@@ -149,7 +149,7 @@ class Calibration:
             InputError: if they are of different models, lengths or texts.
         """
         if not isinstance(other, Calibration):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise check.InputError("other", "be a Calibration", found=f"a {type(other).__name__}")
+            raise check.InputError("other", "be a Calibration", found=check.type_of(other))
         for what in ("model", "length", "texts", "source"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:

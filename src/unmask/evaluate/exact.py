@@ -111,7 +111,7 @@ def expected_kl(size: Blind, data: Known) -> float:
 def require_blind(size: object) -> None:
     """Refuse what is not a size that is drawn beforehand."""
     if not isinstance(size, Blind):
-        raise check.InputError("size", "be a size that does not look at predictions", found=f"a {type(size).__name__}")
+        raise check.InputError("size", "be a size that does not look at predictions", found=check.type_of(size))
 
 
 def _require_family(family: object) -> None:
@@ -127,7 +127,7 @@ def curve_of(data: object) -> Curve:
 
     if isinstance(data, Distribution):
         return data.curve()
-    raise check.InputError("data", "be a Curve or a distribution", found=f"{type(data).__name__}")
+    raise check.InputError("data", "be a Curve or a distribution", found=check.type_of(data))
 
 
 def expected_nll(size: Blind, data: Known) -> float:
