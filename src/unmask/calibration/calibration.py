@@ -12,7 +12,7 @@ from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
 from unmask.calibration.groups import Deviations, Fold
-from unmask.calibration.losses import Losses, Predicted
+from unmask.calibration.losses import AGAIN, Losses, Predicted
 from unmask.calibration.mixed import Mixed
 from unmask.calibration.onelength import Curved, OneLength
 from unmask.calibration.rules import MeasuredRule
@@ -259,4 +259,4 @@ def _refuse(error: check.InputError, where: str = "") -> NoReturn:
 
 
 def _refuse_version() -> NoReturn:
-    raise check.InputError("", "The calibration was not written by this version of unmask", remedy="Measure it again.")
+    raise check.InputError("", "The calibration was not written by this version of unmask", remedy=AGAIN)
