@@ -186,7 +186,8 @@ def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
     check.instance("curve", curve, Curve, "be a Curve")
     given = check.array("sizes", sizes)
     if given.dtype.kind not in "iu" or given.ndim > 2:
-        raise check.InputError("sizes", "be rows of integers", found=f"{given.dtype} of shape {given.shape}")
+        found = f"an array of {given.dtype} with shape {given.shape}"
+        raise check.InputError("sizes", "be rows of integers", found=found)
     rows = np.atleast_2d(given.astype(np.int64, copy=False))
     if rows.min(initial=0) < 0:
         raise check.InputError("sizes", "hold no negative numbers")
