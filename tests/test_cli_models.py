@@ -115,7 +115,8 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     (tmp_path / "words.safetensors").write_text("these are no weights")
     save_file({"x": torch.zeros(2)}, tmp_path / "foreign.safetensors")
     assert "does not exist" in complaint("generate --model", tmp_path / "none.safetensors")
-    assert "has none" in complaint("generate --model", tmp_path)
+    found = complaint("generate --model", tmp_path)
+    assert f"--model must contain model.safetensors if it is a folder, but '{tmp_path}' does not." in found
     for name in ("half", "empty", "words"):
         assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
     assert "must be a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")

@@ -609,7 +609,7 @@ def test_an_index_is_read_before_what_it_names(indexed, tmp_path, monkeypatch):
         raise AssertionError("it was read")
 
     monkeypatch.setattr(transformers.AutoModelForMaskedLM, "from_pretrained", never)
-    with pytest.raises(ValueError, match=r"has no weights in safetensors\. Pickled weights can run any code"):
+    with pytest.raises(ValueError, match=r"has no weights in safetensors format\. Pickled weights can run any code"):
         models.load(f"hf:{indexed('weights.bin')}")
     for outside in (
         "../other.safetensors",
