@@ -234,7 +234,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
         ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
-        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
+        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must be the name of one column, but 'F' has 'a' twice."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
         (
@@ -370,7 +370,7 @@ def test_devices_and_folders_are_refused(tmp_path):
         data.rows(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match=r"must be a file that can be read, not 'a·b' \(embedded null"):
         data.rows("a\0b")
-    with pytest.raises(InputError, match="must name a file, not 3"):
+    with pytest.raises(InputError, match="must be the name of a file, not 3"):
         data.rows(3)
 
 

@@ -152,7 +152,7 @@ def path(name: str, value: object) -> str:
         text = os.fspath(cast("os.PathLike[str]", value))
     except TypeError:
         text = None
-    return instance(name, text if isinstance(text, str) else value, str, "name a file")
+    return instance(name, text if isinstance(text, str) else value, str, "be the name of a file")
 
 
 def room(name: str, count: int, each: int = 1) -> None:

@@ -180,9 +180,9 @@ def renamed(theirs: str, mine: str) -> Generator[None]:
 
     Example:
         >>> with renamed("path", "model"):
-        ...     raise InputError("path", "name a file")
+        ...     raise InputError("path", "be the name of a file")
         Traceback (most recent call last):
-        unmask.InputError: Argument 'model' must name a file.
+        unmask.InputError: Argument 'model' must be the name of a file.
     """
     try:
         yield
