@@ -632,7 +632,9 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
         f"--schedule must fit the 8 tokens to fill, but '{listed}' was made for 16. "
         "Use the --model it was made for, or --length 16."
     )
-    assert f"must be a calibration, but '{saved}' is a schedule" in complaint("advise --target 1 --calibration", saved)
+    assert f"must be a calibration file, but '{saved}' is a schedule" in complaint(
+        "advise --target 1 --calibration", saved
+    )
 
 
 def test_advice_on_a_calibration_needs_no_model(place, tmp_path):

@@ -576,7 +576,7 @@ def test_a_chat_model_is_given_messages(tmp_path):
         found = data.encode(known, row(prompt=message), answer=5)
         assert found.tokens.tolist() == [*talking.chat(message), *[4] * 5]
         assert found.first == found.tokens.size - 5 == (~found.masked).sum()
-    with pytest.raises(InputError, match="its prompt must contain only tokens of the model"):
+    with pytest.raises(InputError, match="its prompt must be made of tokens of the model other than its mask token"):
         data.encode(known, row(prompt="zebra"), answer=5)
 
 

@@ -303,8 +303,9 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     tiny.tokenizer(tmp_path, chat="[CLS]" + tiny.CHAT)
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
-    for message in ("the [MASK] cat", "the zebra"):
-        with pytest.raises(ValueError, match="must contain only tokens of the model, and not its mask token"):
+    for message, seen in (("the [MASK] cat", r"'\[MASK\]'"), ("the zebra", "'zebra'")):
+        must = f"'prompt' must be made of tokens of the model other than its mask token, but has {seen} at character 5"
+        with pytest.raises(ValueError, match=must):
             model.codec.chat(message)
 
 
