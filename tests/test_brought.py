@@ -175,7 +175,7 @@ def test_residues_are_a_list(residues):
 
 
 def test_an_exact_error_is_asked_for_a_size():
-    with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Schedule"):
+    with pytest.raises(ValueError, match="'size' must be a blind size, not a Schedule"):
         expected_kl(EVEN, CHAIN.curve())
 
 

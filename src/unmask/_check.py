@@ -29,6 +29,10 @@ LONGEST = 2**24
 # Numbers in the largest array that a call may make: 1 GiB of them, and some calls need three or four such arrays.
 ROOM = 2**27
 
+# What sentences say of a word that their readers may not know.
+BLIND_SIZE = "A blind size is known before the model runs."
+BLIND_ORDER = "A blind order is known before the model runs."
+
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
 
@@ -104,7 +108,7 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     return steps, length
 
 
-def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> T:
+def instance(name: str, value: object, kind: type[T] | UnionType, must: str, remedy: str = "") -> T:
     """Return `value` if it is of the kind; `must` says what that is, as in "be a Schedule".
 
     Example:
@@ -113,7 +117,7 @@ def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> 
         unmask.InputError: Argument 'stop' must be a word, not 3.
     """
     if not isinstance(value, kind):
-        raise InputError(name, must, found=shown(value))
+        raise InputError(name, must, found=shown(value), remedy=remedy)
     return cast(T, value)
 
 

@@ -85,8 +85,8 @@ class Schedule:
             )
         if taking.needs_sizes and not isinstance(self.size, size.Blind):
             raise check.InputError(
-                "size", "be one that does not look at predictions", found=check.shown(self.size),
-                remedy="Only the revisions Verify, Edit and Gibbs work with sizes that look at predictions.",
+                "size", "be a blind size", found=check.shown(self.size),
+                remedy=f"{check.BLIND_SIZE} Only the revisions Verify, Edit and Gibbs work with other sizes.",
             )  # fmt: skip
         if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
             raise check.InputError("order", "have no blocks if this revision is used with log-linear sizes")

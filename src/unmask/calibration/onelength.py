@@ -157,7 +157,7 @@ class OneLength(Losses):
 
 
 def _blind(sizes: size.Blind) -> size.Blind:
-    return check.instance("sizes", sizes, size.Blind, "be a size that does not look at predictions")
+    return check.instance("sizes", sizes, size.Blind, "be a blind size", check.BLIND_SIZE)
 
 
 def losses_of(

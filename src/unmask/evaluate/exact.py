@@ -111,7 +111,7 @@ def expected_kl(size: Blind, data: Known) -> float:
 def require_blind(size: object) -> None:
     """Refuse what is not a size that is drawn beforehand."""
     if not isinstance(size, Blind):
-        raise check.InputError("size", "be a size that does not look at predictions", found=check.type_of(size))
+        raise check.InputError("size", "be a blind size", found=check.type_of(size), remedy=check.BLIND_SIZE)
 
 
 def _require_family(family: object) -> None:
