@@ -595,7 +595,7 @@ def test_prompts_and_texts_of_a_tokenizer(tmp_path):
     assert found.masked.tolist() == [False, False, False, True]
     assert data.encode(known, row(prompt="[CLS] the _"), answer=3).tokens.tolist() == [2, 5, 4]
     for prompt in ("the zebra", "the [MASK]"):
-        with pytest.raises(InputError, match=f"{FITS} prompt must be made of tokens of the model, without its mask"):
+        with pytest.raises(InputError, match=f"{FITS} prompt must be made of tokens of the model other than its m"):
             data.encode(known, row(prompt=prompt, answer="cat"))
     with pytest.raises(InputError, match=f"{FITS} answer must be made of the ordinary tokens of the model, but has"):
         data.encode(known, row(prompt="the", answer="[SEP]"))

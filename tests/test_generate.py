@@ -196,7 +196,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"repetition_penalty": 1.2},
-            "Argument 'logits_processor' must contain only parts that a schedule supports, not "
+            "Argument 'logits_processor' must contain only parts that a schedule supports, not a "
             "RepetitionPenaltyLogitsProcessor.",
         ),
         (
