@@ -56,7 +56,7 @@ def test_sizes_are_shown_in_one_order_whatever_was_clicked_first():
         (8, 9, ["even"], "Argument 'steps' must be at most the length 8, not 9."),
         (8, 0, ["even"], "Argument 'steps' must be at least 1, not 0."),
         (8, None, ["even"], "Argument 'steps' must be an integer, not None."),
-        (8, 2, [], "Argument 'size' must name at least one schedule."),
+        (8, 2, [], "Argument 'size' must be at least one schedule."),
         (8, 2, ["evn"], "Did you mean 'even'?"),
     ],
 )
@@ -284,7 +284,7 @@ def test_a_link_brings_the_view_back(tab, values):
             {"tab": "schedules", "length": "9" * 400},
             "Argument 'length' must be at most 4096, not a number of 41 digits",
         ),
-        ({"tab": "schedules", "size": ""}, "Argument 'size' must name at least one schedule."),
+        ({"tab": "schedules", "size": ""}, "Argument 'size' must be at least one schedule."),
         ({"tab": "watch", "seed": "1" + "0" * 20}, "Argument 'seed' must be at most 9007199254740992, not 1"),
         (
             {"tab": "watch", "text": "_" * 4097},
@@ -666,7 +666,7 @@ def test_a_damaged_calibration_is_one_sentence_about_the_file(calibration, tmp_p
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(calibration.to_json() | change))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration, but '.*' is not: The calibration is damaged: "
+        ValueError, match=r"^Argument 'file' must be a calibration file, but '.*' is not: The calibration is damaged: "
     ) as caught:
         measured.read(str(file))
     assert str(caught.value).count(". ") == 0
@@ -684,7 +684,7 @@ def test_numbers_that_were_never_measured_are_refused(calibration, tmp_path, par
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(record))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration, but '.*' is not: The calibration is damaged: "
+        ValueError, match=r"^Argument 'file' must be a calibration file, but '.*' is not: The calibration is damaged: "
     ):
         measured.read(str(file))
 

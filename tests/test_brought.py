@@ -39,7 +39,7 @@ def test_a_head_of_another_width_than_the_vocabulary_is_refused(width):
 
 
 def test_a_model_that_gives_no_logits_is_refused():
-    with pytest.raises(ValueError, match="Argument 'model' must return logits, or an object that has them, not tuple"):
+    with pytest.raises(ValueError, match="'model' must return logits, or an object that has them, not a tuple"):
         Sampler(Logits(lambda tokens: (tokens,), 4, 4), EVEN).run((1, 4), rng=[0])
 
 
@@ -175,7 +175,7 @@ def test_residues_are_a_list(residues):
 
 
 def test_an_exact_error_is_asked_for_a_size():
-    with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Schedule"):
+    with pytest.raises(ValueError, match="'size' must be a blind size, not a Schedule"):
         expected_kl(EVEN, CHAIN.curve())
 
 
@@ -209,11 +209,11 @@ def test_texts_may_be_integers_of_any_kind(dtype):
 
 
 def test_what_is_no_tensor_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="Argument 'tokens' must be sequences or a tensor of token ids, not ndarray"):
+    with pytest.raises(ValueError, match="'tokens' must be sequences or a tensor of token ids, not an ndarray"):
         replay(PREDICTOR, EVEN, TEXTS.numpy(), rng=list(range(8)))
-    with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not list"):
+    with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not a list"):
         replay(PREDICTOR, EVEN, TEXTS, masked=[True], rng=list(range(8)))
-    with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not ndarray"):
+    with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not an ndarray"):
         Sampler(PREDICTOR, EVEN).run(TEXTS, np.ones((8, 12), dtype=bool), rng=list(range(8)))
     with pytest.raises(ValueError, match=r"Argument 'rng' must be a seed or a generator of torch or numpy, not \["):
         replayed_kl(EVEN, CHAIN, 4, rng=[1, 2])

@@ -271,7 +271,7 @@ def test_results_are_compared_read_shared_and_saved(visit):
     expect(other.locator("[data-chart=results-frontier]")).to_have_attribute("data-unit", "passes over the text")
     for title in ("The frontier", "Orders and sizes on text8"):
         other.get_by_role("checkbox", name=title).uncheck()
-    expect(other.locator("#results-results-problem")).to_contain_text("must name at least one collection")
+    expect(other.locator("#results-results-problem")).to_contain_text("must be at least one collection")
 
 
 def test_a_name_leads_to_the_page_that_explains_it(visit):
@@ -338,7 +338,7 @@ def test_a_bad_value_is_answered_next_to_its_field_and_the_view_stays(visit):
     for name in ("even", "cosine", "tc", "dtc", "minimax-min"):
         page.locator("#schedules-size").get_by_label(name, exact=True).uncheck()
     number(page, "Steps").fill("4")
-    expect(page.locator("#schedules-size-problem")).to_contain_text("Size must name at least one schedule.")
+    expect(page.locator("#schedules-size-problem")).to_contain_text("Size must be at least one schedule.")
     assert page.locator(".toast-body").count() == 0
 
 

@@ -259,7 +259,7 @@ def test_what_cannot_be_cached_is_refused(network):
     with pytest.raises(InputError) as caught:
         Cached(causal, Dual(4))
     assert str(caught.value) == (
-        "Argument 'predictor' must be the predictor of a network of unmask.models.transformer, not Recalling."
+        "Argument 'predictor' must be the predictor of a network of unmask.models.transformer, not a Recalling."
     )
     with pytest.raises(InputError, match=r"'rule' must be a rule of unmask\.models\.caches"):
         Cached(network.predictor(), 4)

@@ -139,7 +139,7 @@ def test_a_damaged_calibration_is_refused(calibration, change, reason):
         ({"order": {"name": "combs"}}, "'order' of the order random must be a known name, not 'combs'. Did you mean"),
         (
             {"order": {"name": "confidence"}},
-            "'order' of the order random must be one that does not look at",
+            "'order' of the order random must be a blind order, not a Confidence",
         ),
         ({"order": {"name": "comb", "segments": "x"}}, "'segments' of the order random must be an integer, not 'x'."),
         ({"visible": [0.5]}, "'visible' of the order random must be a list of integers."),
@@ -453,16 +453,16 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"tokens": TEXTS.numpy()}, "'tokens' must be sequences or a tensor of token ids, not ndarray"),
+        ({"tokens": TEXTS.numpy()}, "'tokens' must be sequences or a tensor of token ids, not an ndarray"),
         ({"tokens": TEXTS[:1]}, "'tokens' must hold token ids of shape .count, length., with at least 2 texts, not"),
         ({"tokens": TEXTS[0]}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.double()}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.to(torch.complex64)}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS + 1}, "'tokens' must hold token ids from 0 to 3"),
         ({"tokens": TEXTS[:, :0]}, "'masked' must mask at least one position in each text"),
-        ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not function. Wrap a model"),
-        ({"order": order.Confidence()}, "'order' must be an order that does not look at predictions, not Confidence"),
-        ({"order": "random"}, "'order' must be an order that does not look at predictions, not 'random'"),
+        ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not a function. Wrap a model"),
+        ({"order": order.Confidence()}, "'order' must be a blind order, not Confidence"),
+        ({"order": "random"}, "'order' must be a blind order, not 'random'"),
         ({"points": 0}, "'points' must be at least 1, not 0"),
         ({"points": 2.5}, "'points' must be an integer, not 2.5"),
         ({"points": "all"}, "'points' must be an integer, not 'all'"),
@@ -475,7 +475,7 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
         ({"steps": 0}, "'steps' must be at least 1, not 0"),
         ({"batch": 0}, "'batch' must be at least 1, not 0"),
         ({"batch": None}, "'batch' must be an integer, not None"),
-        ({"masked": [True]}, "'masked' must be a tensor of booleans, not list"),
+        ({"masked": [True]}, "'masked' must be a tensor of booleans, not a list"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_in_a_sentence(change, sentence):

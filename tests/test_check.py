@@ -56,7 +56,7 @@ from unmask.information.curve import Curve
         (
             lambda: size.Optimal(2, Parity(4)),
             ValueError,
-            "Argument 'curve' must be an unmask.Curve, not Parity. "
+            "Argument 'curve' must be an unmask.Curve, not a Parity. "
             "To get the curve of a distribution, call distribution.curve().",
         ),
         (

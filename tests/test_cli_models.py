@@ -115,7 +115,8 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     (tmp_path / "words.safetensors").write_text("these are no weights")
     save_file({"x": torch.zeros(2)}, tmp_path / "foreign.safetensors")
     assert "does not exist" in complaint("generate --model", tmp_path / "none.safetensors")
-    assert "has none" in complaint("generate --model", tmp_path)
+    found = complaint("generate --model", tmp_path)
+    assert f"--model must contain model.safetensors if it is a folder, but '{tmp_path}' does not." in found
     for name in ("half", "empty", "words"):
         assert "intact safetensors file" in complaint("generate --model", tmp_path / f"{name}.safetensors")
     assert "must be a model saved by unmask" in complaint("generate --model", tmp_path / "foreign.safetensors")
@@ -631,7 +632,9 @@ def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
         f"--schedule must fit the 8 tokens to fill, but '{listed}' was made for 16. "
         "Use the --model it was made for, or --length 16."
     )
-    assert f"must be a calibration, but '{saved}' is a schedule" in complaint("advise --target 1 --calibration", saved)
+    assert f"must be a calibration file, but '{saved}' is a schedule" in complaint(
+        "advise --target 1 --calibration", saved
+    )
 
 
 def test_advice_on_a_calibration_needs_no_model(place, tmp_path):

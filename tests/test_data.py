@@ -234,7 +234,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
         ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
-        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must name one column, but 'F' has 'a' twice."),
+        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must be the name of one column, but 'F' has 'a' twice."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text in line 3 of 'F' is empty."),
         (
@@ -370,7 +370,7 @@ def test_devices_and_folders_are_refused(tmp_path):
         data.rows(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match=r"must be a file that can be read, not 'a·b' \(embedded null"):
         data.rows("a\0b")
-    with pytest.raises(InputError, match="must name a file, not 3"):
+    with pytest.raises(InputError, match="must be the name of a file, not 3"):
         data.rows(3)
 
 
@@ -576,7 +576,7 @@ def test_a_chat_model_is_given_messages(tmp_path):
         found = data.encode(known, row(prompt=message), answer=5)
         assert found.tokens.tolist() == [*talking.chat(message), *[4] * 5]
         assert found.first == found.tokens.size - 5 == (~found.masked).sum()
-    with pytest.raises(InputError, match="its prompt must contain only tokens of the model"):
+    with pytest.raises(InputError, match="its prompt must be made of tokens of the model other than its mask token"):
         data.encode(known, row(prompt="zebra"), answer=5)
 
 
@@ -595,7 +595,7 @@ def test_prompts_and_texts_of_a_tokenizer(tmp_path):
     assert found.masked.tolist() == [False, False, False, True]
     assert data.encode(known, row(prompt="[CLS] the _"), answer=3).tokens.tolist() == [2, 5, 4]
     for prompt in ("the zebra", "the [MASK]"):
-        with pytest.raises(InputError, match=f"{FITS} prompt must be made of tokens of the model, without its mask"):
+        with pytest.raises(InputError, match=f"{FITS} prompt must be made of tokens of the model other than its m"):
             data.encode(known, row(prompt=prompt, answer="cat"))
     with pytest.raises(InputError, match=f"{FITS} answer must be made of the ordinary tokens of the model, but has"):
         data.encode(known, row(prompt="the", answer="[SEP]"))

@@ -196,13 +196,13 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"repetition_penalty": 1.2},
-            "Argument 'logits_processor' must contain only parts that a schedule supports, not "
+            "Argument 'logits_processor' must contain only parts that a schedule supports, not a "
             "RepetitionPenaltyLogitsProcessor.",
         ),
         (
             {},
             {"max_time": 3.0},
-            "Argument 'stopping_criteria' must contain only parts that a schedule supports, not MaxTimeCriteria.",
+            "Argument 'stopping_criteria' must contain only parts that a schedule supports, not a MaxTimeCriteria.",
         ),
         (
             {},

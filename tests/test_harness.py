@@ -345,7 +345,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
     [
         (
             ["--tasks", "no_such", "--schedule", "comb/even:1"],
-            "Argument 'tasks' must be a task of the harness, not 'no_such'.",
+            "Argument 'tasks' must be tasks of lm-evaluation-harness, not 'no_such'.",
         ),
         (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not contain 'steps'."),
         (

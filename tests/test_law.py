@@ -151,11 +151,11 @@ def test_arguments_in_another_order_are_refused():
     """Predictor, size, data."""
     table = random_table(1)
     for call in (objective, prediction_error):
-        with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Table"):
+        with pytest.raises(ValueError, match="'size' must be a blind size, not a Table"):
             call(table.marginals, table, size.Even(2))
-        with pytest.raises(ValueError, match="'distribution' must be a distribution, not a ndarray"):
+        with pytest.raises(ValueError, match="'distribution' must be a distribution, not an ndarray"):
             call(table.marginals, size.Even(2), table.probabilities)
-    with pytest.raises(ValueError, match="'size' must be a size that does not look at predictions, not a Threshold"):
+    with pytest.raises(ValueError, match="'size' must be a blind size, not a Threshold"):
         output_law(table.marginals, size.Threshold(), table.probabilities)
 
 

@@ -241,7 +241,7 @@ def test_a_gauge_of_your_own_is_copied():
 
 
 def test_gauges_that_are_none_are_refused():
-    with pytest.raises(ValueError, match=r"not list\. For your own numbers, use unmask\.gauge\.Vector\."):
+    with pytest.raises(ValueError, match=r"not a list\. For your own numbers, use unmask\.gauge\.Vector\."):
         size.Minimax(2, [1.0, 2.0])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="must return 9 numbers for a length of 10, not 3"):
         size.Minimax(2, lambda length: np.ones(3)).factor(10)

@@ -251,19 +251,19 @@ def test_a_tokenizer_of_transformers_serves(folder):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("mine.py", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py'."),
-        ("mine.py:", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py:'."),
-        ("a b:c", "must name a function as py:FILE.py:FUNCTION or py:package.module:function, not 'py:a b:c'."),
+        ("mine.py", "be a function, written as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py'."),
+        ("mine.py:", "be a function, written as py:FILE.py:FUNCTION or py:package.module:function, not 'py:mine.py:'."),
+        ("a b:c", "must be a function, written as py:FILE.py:FUNCTION or py:package.module:function, not 'py:a b:c'."),
         ("none.py:f", "must be the name of an existing file, not 'none.py'."),
         ("./:f", "must be a file, not the folder '.'."),
-        ("mine.py:goood", "but 'mine.py' has no 'goood'. It has "),
-        ("mine.py:thing", "must name a function, but 'thing' of 'mine.py' is not one."),
+        ("mine.py:goood", "must be an existing function, but 'mine.py' has no 'goood'. It has "),
+        ("mine.py:thing", "must be a function, but 'thing' of 'mine.py' is not one."),
         ("mine.py:wants", "takes no arguments, or only device, but 'wants' needs size."),
         ("mine.py:raises", "of mine.py: KeyError: 'weights\\nare gone'."),
         ("mine.py:leaves", "of mine.py: SystemExit: 3."),
         (
             "mine.py:nothing",
-            "must name a function that returns an unmask.models.Model or unmask.models.Bare, but 'noth",
+            "must be a function that returns an unmask.models.Model or unmask.models.Bare, but 'noth",
         ),
         ("mine.py:wrong_mask", "its mask must be a token id that the module takes, not 6, and the module fails at li"),
         ("mine.py:negative_mask", "its mask must be at least 0, not -1."),
@@ -327,7 +327,7 @@ def test_every_command_takes_such_a_model(folder):
 def test_a_failure_is_one_line_of_a_command(folder):
     done = run("generate", "--model", "py:mine.py:raises")
     assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].startswith("Error: --model must name a function that makes a model, but 'rai")
+    assert done.stderr.splitlines()[-1].startswith("Error: --model must be a function that makes a model, but 'rai")
     done = run("generate", "--model", "py:mine.py:fixed", "--length", 10)
     assert done.exit_code == 2
     assert "--model must predict 4 sequences of 10 tokens, but it fails at line" in done.stderr

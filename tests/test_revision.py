@@ -579,7 +579,7 @@ def test_a_schedule_with_a_revision_is_saved_and_loaded(name, tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Schedule(size.Threshold(0.5), SURE, revision.Cap()), "does not look at predictions"),
+        (lambda: Schedule(size.Threshold(0.5), SURE, revision.Cap()), "must be a blind size, not Threshold"),
         (lambda: Schedule(size.Even(2), RANDOM, revision.Planner()), "be Confidence"),
         (lambda: Schedule(size.Even(2), RANDOM, revision.Likeliest()), "be Confidence"),
         (lambda: Schedule(size.LogLinear(2), order.Blocks(RANDOM, 4), revision.Cap()), "no blocks"),

@@ -561,7 +561,7 @@ def test_a_size_of_ones_own_that_reveals_nothing_is_an_error():
 
 def test_bad_arguments_get_one_sentence():
     schedule = Schedule(size.Even(2), order.Random())
-    with pytest.raises(ValueError, match=r"Argument 'predictor' must be a mask predictor, not Linear. Wrap a model"):
+    with pytest.raises(ValueError, match=r"Argument 'predictor' must be a mask predictor, not a Linear. Wrap a model"):
         Sampler(torch.nn.Linear(2, 2), schedule)
     with pytest.raises(ValueError, match=r"Argument 'schedule' must be a Schedule, not Even\(steps=2\)"):
         Sampler(ExactPredictor(TABLE), schedule.size)

@@ -193,7 +193,7 @@ def test_wrong_kinds_are_type_errors():
 def test_missing_parts_and_other_shapes_are_refused():
     with pytest.raises(ValueError, match="The schedule must have the field 'order'"):
         Schedule.from_json({"schema": 1, "size": PLAIN["size"]})
-    with pytest.raises(ValueError, match="The schedule must be a JSON object, not list"):
+    with pytest.raises(ValueError, match="The schedule must be a JSON object, not a list"):
         Schedule.from_json([])
 
 

@@ -118,7 +118,10 @@ def test_several_collections_are_compared_and_saved_in_one_order():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        (([], "evaluations", "main"), "Argument 'results' must name at least one collection. Choose one to see it."),
+        (
+            ([], "evaluations", "main"),
+            "Argument 'results' must be at least one collection. Choose the collection that you want to see.",
+        ),
         ((["frontie"], "evaluations", "main"), "Did you mean 'frontier'?"),
         ((["frontier"], "time", "main"), "Argument 'against' must be"),
         ((["frontier"], "passes", "none"), "Argument 'rules' must be"),

@@ -191,7 +191,7 @@ def _plan(given: argparse.Namespace) -> protocol.Run:
         raise InputError("rules", f"be some of {', '.join(protocol.RULES)}", found=f"'{unknown[0]}'")
     if "advised" in rules and given.text is None and not given.tiny:
         remedy = "Without one, leave 'advised' out of the {rules}."
-        raise InputError("text", "name a text of your own, to calibrate on", remedy=remedy)
+        raise InputError("text", "be a text of your own, to calibrate on", remedy=remedy)
     return protocol.Run(length, budgets, given.block, given.batch, given.seed, rules)
 
 

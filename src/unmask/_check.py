@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask._errors import InputError, blamed, clipped, renamed, shown, within
+from unmask._errors import InputError, blamed, clipped, renamed, shown, type_of, within
 
-__all__ = ["InputError", "blamed", "clipped", "renamed", "shown", "within"]
+__all__ = ["InputError", "blamed", "clipped", "renamed", "shown", "type_of", "within"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,10 @@ Rng = np.random.Generator | int
 LONGEST = 2**24
 # Numbers in the largest array that a call may make: 1 GiB of them, and some calls need three or four such arrays.
 ROOM = 2**27
+
+# What sentences say of a word that their readers may not know.
+BLIND_SIZE = "A blind size is known before the model runs."
+BLIND_ORDER = "A blind order is known before the model runs."
 
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
@@ -104,7 +108,7 @@ def steps_and_length(steps: object, length: object) -> tuple[int, int]:
     return steps, length
 
 
-def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> T:
+def instance(name: str, value: object, kind: type[T] | UnionType, must: str, remedy: str = "") -> T:
     """Return `value` if it is of the kind; `must` says what that is, as in "be a Schedule".
 
     Example:
@@ -113,7 +117,7 @@ def instance(name: str, value: object, kind: type[T] | UnionType, must: str) -> 
         unmask.InputError: Argument 'stop' must be a word, not 3.
     """
     if not isinstance(value, kind):
-        raise InputError(name, must, found=shown(value))
+        raise InputError(name, must, found=shown(value), remedy=remedy)
     return cast(T, value)
 
 
@@ -152,7 +156,7 @@ def path(name: str, value: object) -> str:
         text = os.fspath(cast("os.PathLike[str]", value))
     except TypeError:
         text = None
-    return instance(name, text if isinstance(text, str) else value, str, "name a file")
+    return instance(name, text if isinstance(text, str) else value, str, "be the name of a file")
 
 
 def room(name: str, count: int, each: int = 1) -> None:
@@ -178,7 +182,7 @@ def array(name: str, values: object) -> NDArray[Any]:
     except (ValueError, TypeError):
         raise InputError(name, "be an array", found="rows of different lengths") from None
     except Exception:  # a stranger's object may fail at anything
-        raise InputError(name, "be an array", found=f"a {type(values).__name__}") from None
+        raise InputError(name, "be an array", found=type_of(values)) from None
 
 
 def numbers(name: str, values: object) -> NDArray[np.float64]:
@@ -233,7 +237,7 @@ def generator(name: str, value: object) -> np.random.Generator:
         return value
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return np.random.default_rng(seed(name, cast(object, value)))
-    found = f"a {type(value).__name__}" if not isinstance(value, str | bool | float) else shown(value)
+    found = type_of(value) if not isinstance(value, str | bool | float) else shown(value)
     raise InputError(name, "be a numpy generator or a seed", found=found)
 
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any, final
 
 _LETTERS = 160  # of what a user wrote, in a sentence
+# Names that begin with the sound of a vowel: an int and an ndarray, but a UniformMasks.
+_VOWEL = re.compile("(?!uni|use)[aeiou]|nd", re.IGNORECASE)
 # Other arguments in a sentence. What stands between quotes is what a user wrote, and is left as it is.
 _NAME = re.compile(r"(?<!\w)'[^']*'(?!\w)|\{([a-z][a-z_-]*)\}")
 
@@ -154,7 +156,22 @@ def shown(value: object) -> str:
     try:
         return clipped(repr(value), 80)
     except Exception:  # a stranger's object may fail at anything
-        return f"a {type(value).__name__}"
+        return type_of(value)
+
+
+def type_of(value: object) -> str:
+    """What a sentence says of a value whose contents do not matter.
+
+    Example:
+        >>> type_of([]), type_of(1), type_of(None), type_of(list)
+        ('a list', 'an int', 'None', 'the class list')
+    """
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    name = type(value).__name__
+    return f"{'an' if _VOWEL.match(name) else 'a'} {name}"
 
 
 @contextmanager
@@ -163,9 +180,9 @@ def renamed(theirs: str, mine: str) -> Generator[None]:
 
     Example:
         >>> with renamed("path", "model"):
-        ...     raise InputError("path", "name a file")
+        ...     raise InputError("path", "be the name of a file")
         Traceback (most recent call last):
-        unmask.InputError: Argument 'model' must name a file.
+        unmask.InputError: Argument 'model' must be the name of a file.
     """
     try:
         yield

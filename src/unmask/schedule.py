@@ -85,8 +85,8 @@ class Schedule:
             )
         if taking.needs_sizes and not isinstance(self.size, size.Blind):
             raise check.InputError(
-                "size", "be one that does not look at predictions", found=check.shown(self.size),
-                remedy="Only the revisions Verify, Edit and Gibbs work with sizes that look at predictions.",
+                "size", "be a blind size", found=check.shown(self.size),
+                remedy=f"{check.BLIND_SIZE} Only the revisions Verify, Edit and Gibbs work with other sizes.",
             )  # fmt: skip
         if isinstance(self.size, size.LogLinear) and isinstance(self.order, order.Blocks) and taking.needs_sizes:
             raise check.InputError("order", "have no blocks if this revision is used with log-linear sizes")
@@ -229,7 +229,7 @@ def _saved(kind: type) -> list[str]:
 
 def _object(data: object, role: str, wanted: set[str], later: Set[str] = frozenset()) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise check.InputError("", f"The {role} must be a JSON object, not {type(data).__name__}")
+        raise check.InputError("", f"The {role} must be a JSON object, not {check.type_of(data)}")
     data = cast(dict[str, Any], data)
     if unknown := sorted(set(data) - wanted):
         raise check.InputError(

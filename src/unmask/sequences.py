@@ -160,7 +160,7 @@ def _table(tokens: Tensor, masked: object) -> Sequences:
         raise check.InputError("tokens", "hold token ids of shape (count, length)", found=found)
     hidden = torch.ones_like(tokens, dtype=torch.bool) if masked is None else masked
     if not isinstance(hidden, Tensor):
-        raise check.InputError("masked", "be a tensor of booleans", found=f"{type(hidden).__name__}")
+        raise check.InputError("masked", "be a tensor of booleans", found=check.type_of(hidden))
     if hidden.dtype != torch.bool or hidden.shape != tokens.shape:
         raise check.InputError(
             "masked",

@@ -199,7 +199,7 @@ def command(
         for name, matched in matches.items():
             if not matched:
                 remedy = "To list all tasks, run 'unmask-lm-eval ls tasks'. To add a folder, use --include_path."
-                raise check.InputError("tasks", "be a task of the harness", found=f"'{name}'", remedy=remedy)
+                raise check.InputError("tasks", "be tasks of lm-evaluation-harness", found=f"'{name}'", remedy=remedy)
         names = list(dict.fromkeys(task for matched in matches.values() for task in matched))
         kept = {"seed": first.seed, "max_gen_toks": first.new, "batch_size": first.batch}
         rows = compare(

@@ -63,7 +63,7 @@ def transfer_counts(
         design = size(steps)
     if not isinstance(design, Blind):
         raise check.InputError(
-            "size", "turn a number of steps into sizes that do not look at predictions", found=check.shown(design)
+            "size", "turn a number of steps into a blind size", found=check.type_of(design), remedy=check.BLIND_SIZE
         )
     if design.steps > steps:
         raise check.InputError("size", f"take at most {steps} steps", found=f"{design.steps}")

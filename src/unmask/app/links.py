@@ -61,7 +61,7 @@ def some_of(names: Sequence[str], noun: str = "schedule") -> Parser:
     def parse(name: str, text: str) -> list[str]:
         found = [check.known(name, word[:40], names) for word in text.split(",") if word]
         if not found:
-            raise check.InputError(name, f"name at least one {noun}")
+            raise check.InputError(name, f"be at least one {noun}")
         return found
 
     return parse

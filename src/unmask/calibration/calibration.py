@@ -12,7 +12,7 @@ from unmask import _check as check
 from unmask import _files, size
 from unmask._atomic import replacing
 from unmask.calibration.groups import Deviations, Fold
-from unmask.calibration.losses import Losses, Predicted
+from unmask.calibration.losses import AGAIN, Losses, Predicted
 from unmask.calibration.mixed import Mixed
 from unmask.calibration.onelength import Curved, OneLength
 from unmask.calibration.rules import MeasuredRule
@@ -149,7 +149,7 @@ class Calibration:
             InputError: if they are of different models, lengths or texts.
         """
         if not isinstance(other, Calibration):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise check.InputError("other", "be a Calibration", found=f"a {type(other).__name__}")
+            raise check.InputError("other", "be a Calibration", found=check.type_of(other))
         for what in ("model", "length", "texts", "source"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
@@ -259,4 +259,4 @@ def _refuse(error: check.InputError, where: str = "") -> NoReturn:
 
 
 def _refuse_version() -> NoReturn:
-    raise check.InputError("", "The calibration was not written by this version of unmask", remedy="Measure it again.")
+    raise check.InputError("", "The calibration was not written by this version of unmask", remedy=AGAIN)

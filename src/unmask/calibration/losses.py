@@ -20,6 +20,9 @@ from unmask import size
 from unmask.calibration.groups import Deviations, Fold
 from unmask.order import BlindOrder
 
+# What to do about a calibration that lacks something.
+AGAIN = "Measure the model again with `unmask calibrate`."
+
 
 @final
 class Predicted(NamedTuple):

@@ -67,7 +67,7 @@ def measure(
     seed = seed_of(rng)
     check.function("progress", progress)
     if not isinstance(order, BlindOrder):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise check.InputError("order", "be an order that does not look at predictions", found=check.shown(order))
+        raise check.InputError("order", "be a blind order", found=check.shown(order), remedy=check.BLIND_ORDER)
     counts = texts.counts.numpy()
     if counts.min() == 0:
         raise check.InputError("masked", "mask at least one position in each text")

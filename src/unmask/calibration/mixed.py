@@ -217,7 +217,7 @@ class Mixed(Losses):
             return None
         if isinstance(self.order, Comb) and isinstance(sizes, size.Planned) and not self._at_places(sizes):
             return None
-        values = self.each(check.instance("sizes", sizes, size.Blind, "be a size that does not look at predictions"))
+        values = self.each(check.instance("sizes", sizes, size.Blind, "be a blind size", check.BLIND_SIZE))
         # Of one text nobody knows how others would differ from it.
         error = Deviations.of(self.texts, values, self.tokens).error if values.size > 1 else math.nan
         return Predicted(float(values.mean()), error, True)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from unmask import _check as check
 from unmask import size
 from unmask.calibration.groups import Deviations, Fold, Groups
-from unmask.calibration.losses import Losses, Predicted
+from unmask.calibration.losses import AGAIN, Losses, Predicted
 from unmask.information.curve import Curve
 from unmask.order import BlindOrder, Comb, Random
 from unmask.size.stretched import nodes_at
@@ -74,7 +74,7 @@ class OneLength(Losses):
 
     def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
         weights = self._weights(*self._cuts(self._fixed(sizes)))
         return float(weights @ self.columns) + self.groups.along(weights)
 
@@ -93,7 +93,7 @@ class OneLength(Losses):
         """How texts of a fold deviate in each column, and which share of all they are."""
         check.instance("fold", fold, Fold, "be a Fold")
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
         folds = self.groups.joined(fold.count)
         return folds.deviations[fold.number], float(folds.sizes[fold.number] / self.groups.texts)
 
@@ -119,7 +119,7 @@ class OneLength(Losses):
             InputError: if the groups were not kept, or as for `cost`.
         """
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy="Measure it again.")
+            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
         return self.groups.along(self._fitted(self._weights(*self._cuts(sizes))))
 
     def shifted(self, deviation: NDArray[np.float64]) -> Self:
@@ -157,7 +157,7 @@ class OneLength(Losses):
 
 
 def _blind(sizes: size.Blind) -> size.Blind:
-    return check.instance("sizes", sizes, size.Blind, "be a size that does not look at predictions")
+    return check.instance("sizes", sizes, size.Blind, "be a blind size", check.BLIND_SIZE)
 
 
 def losses_of(

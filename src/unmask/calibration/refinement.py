@@ -105,7 +105,7 @@ def refine_order(
     }
     named: dict[str, Cut] = {}
     for name, kind in {**usual, **starts}.items():
-        check.instance("starts", kind, order.BlindOrder, "hold orders that do not look at predictions")
+        check.instance("starts", kind, order.BlindOrder, "hold blind orders", check.BLIND_ORDER)
         walk = kind.arrange(np.arange(length), length=length, steps=len(sizes), rng=source)
         named[name] = tuple(tuple(part.tolist()) for part in np.split(walk, np.cumsum(sizes)[:-1]))
     measured = _Kept(predictor, texts, batch, engine, progress)

@@ -64,7 +64,8 @@ def learned(
         check.integer("evaluations", evaluations, least=1)
     check_place("save", save)
     grid_of = sides(layout)
-    with check.blamed("dependence", "be a measured dependence", str(file)), check.renamed("path", "dependence"):
+    must = "be a file written by `unmask calibrate --dependence`"
+    with check.blamed("dependence", must, str(file)), check.renamed("path", "dependence"):
         found = load_dependence(file)
     if length is not None and length != found.length:
         raise check.InputError("length", f"be {found.length}, as in {{dependence}}", found=f"{length}")

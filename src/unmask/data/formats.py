@@ -285,7 +285,8 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
     if column is None:
         raise check.InputError("column", "be given", detail=f"since {where} has the columns {', '.join(names)}")
     if names.count(column) > 1:
-        raise check.InputError("column", "name one column", detail=f"but {where} has {check.shown(column)} twice")
+        detail = f"but {where} has {check.shown(column)} twice"
+        raise check.InputError("column", "be the name of one column", detail=detail)
     if column not in names:
         raise _no_column(column, where, names)
     return names.index(column)

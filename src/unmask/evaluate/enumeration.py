@@ -284,4 +284,4 @@ def _require_predictor(predictor: object) -> None:
 
 def _require_distribution(distribution: object) -> None:
     if not isinstance(distribution, Distribution):
-        raise check.InputError("distribution", "be a distribution", found=f"a {type(distribution).__name__}")
+        raise check.InputError("distribution", "be a distribution", found=check.type_of(distribution))

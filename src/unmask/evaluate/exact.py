@@ -111,7 +111,7 @@ def expected_kl(size: Blind, data: Known) -> float:
 def require_blind(size: object) -> None:
     """Refuse what is not a size that is drawn beforehand."""
     if not isinstance(size, Blind):
-        raise check.InputError("size", "be a size that does not look at predictions", found=f"a {type(size).__name__}")
+        raise check.InputError("size", "be a blind size", found=check.type_of(size), remedy=check.BLIND_SIZE)
 
 
 def _require_family(family: object) -> None:
@@ -127,7 +127,7 @@ def curve_of(data: object) -> Curve:
 
     if isinstance(data, Distribution):
         return data.curve()
-    raise check.InputError("data", "be a Curve or a distribution", found=f"{type(data).__name__}")
+    raise check.InputError("data", "be a Curve or a distribution", found=check.type_of(data))
 
 
 def expected_nll(size: Blind, data: Known) -> float:
@@ -186,7 +186,8 @@ def conditional_kl(sizes: ArrayLike, curve: Curve) -> NDArray[np.float64]:
     check.instance("curve", curve, Curve, "be a Curve")
     given = check.array("sizes", sizes)
     if given.dtype.kind not in "iu" or given.ndim > 2:
-        raise check.InputError("sizes", "be rows of integers", found=f"{given.dtype} of shape {given.shape}")
+        found = f"an array of {given.dtype} with shape {given.shape}"
+        raise check.InputError("sizes", "be rows of integers", found=found)
     rows = np.atleast_2d(given.astype(np.int64, copy=False))
     if rows.min(initial=0) < 0:
         raise check.InputError("sizes", "hold no negative numbers")

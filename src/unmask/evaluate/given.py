@@ -32,7 +32,7 @@ def texts_of(
         raise check.InputError(
             "predictor",
             "be a mask predictor",
-            found=f"{type(predictor).__name__}",
+            found=check.type_of(predictor),
             remedy="Wrap a model that returns logits in unmask.predict.Logits.",
         )
     check_ids(tokens, least=least)
@@ -50,7 +50,7 @@ def check_ids(tokens: Sequences | Tensor, *, least: int = 1) -> None:
             raise check.InputError("tokens", f"hold at least {least} sequences", found=f"{len(tokens)}")
         return
     if not isinstance(tokens, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise check.InputError("tokens", "be sequences or a tensor of token ids", found=f"{type(tokens).__name__}")
+        raise check.InputError("tokens", "be sequences or a tensor of token ids", found=check.type_of(tokens))
     other = tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool
     if tokens.ndim != 2 or tokens.shape[0] < least or other:
         number = "at least one text" if least == 1 else f"at least {least} texts"

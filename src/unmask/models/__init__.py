@@ -86,7 +86,7 @@ def load(
         if path.is_dir() and not (path / FILE).is_file():
             unfinished = "Its training is not finished: run the same `unmask train` command again."
             raise check.InputError(
-                "model", f"hold a {FILE}", detail=f"but the folder '{path}' has none",
+                "model", f"contain {FILE} if it is a folder", detail=f"but '{path}' does not",
                 remedy=unfinished if (path / CHECKPOINT).is_file() else "",
             )  # fmt: skip
         if not path.exists():

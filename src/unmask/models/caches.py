@@ -155,7 +155,7 @@ class Cached(Wrapper):
             raise check.InputError(
                 "predictor",
                 "be the predictor of a network of unmask.models.transformer",
-                found=type(self.predictor).__name__,
+                found=check.type_of(self.predictor),
             )
         check.instance("rule", self.rule, Renewal, "be a rule of unmask.models.caches")
 

@@ -88,8 +88,9 @@ def pickled(name: str) -> check.InputError:
     """The sentence for a model whose weights are pickled."""
     return check.InputError(
         "",
-        f"The model '{name}' has no weights in safetensors",
-        remedy="Pickled weights can run any code. If the model has them and you trust them, add {allow_pickle}.",
+        f"The model '{name}' has no weights in safetensors format",
+        remedy="Pickled weights can run any code. "
+        "If the model has pickled weights and you trust them, add {allow_pickle}.",
     )
 
 

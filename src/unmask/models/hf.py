@@ -233,7 +233,7 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
         raise check.InputError("model", "have a configuration", detail=f"but '{name}' has no config.json")
     if not isinstance(found, dict):
         raise check.InputError(
-            "model", "have a configuration", detail=f"but config.json of '{name}' is not a JSON object"
+            "model", "have a configuration", detail=f"but the config.json of '{name}' is not a JSON object"
         )
     return found  # pyright: ignore[reportUnknownVariableType]
 

@@ -34,7 +34,7 @@ from unmask.models.tokenizer import Pretrained
 from unmask.predict import Logits, MaskPredictor, Prediction, Suppressed, Wrapper, device_of, evaluating
 
 PREFIX = "py:"
-_FORM = "name a function as py:FILE.py:FUNCTION or py:package.module:function"
+_FORM = "be a function, written as py:FILE.py:FUNCTION or py:package.module:function"
 _FEW = 16  # tokens of a sequence on which a network is tried
 _BESIDE: dict[str, Path] = {}  # modules that were imported from beside a file, and its folder
 
@@ -109,7 +109,7 @@ def load(name: str, *, device: str | torch.device = "cpu") -> Model:
         if not isinstance(made, Model | Bare):
             raise check.InputError(
                 "model",
-                "name a function that returns an unmask.models.Model or unmask.models.Bare",
+                "be a function that returns an unmask.models.Model or unmask.models.Bare",
                 detail=f"but {check.shown(function)} returns {check.shown(made)}",
             )
         with check.blamed("model", "be a model that can be used", PREFIX + name):
@@ -195,13 +195,13 @@ def _made(module: ModuleType, where: str, function: str, device: torch.device) -
         known = [name for name, value in vars(module).items() if inspect.isroutine(value) and name[0] != "_"]
         hint = f"It has {', '.join(sorted(known)[:8])}." if known else ""
         detail = f"but {check.shown(where)} has no {check.shown(function)}"
-        raise check.InputError("model", "name a function in the file", detail=detail, remedy=hint)
+        raise check.InputError("model", "be an existing function", detail=detail, remedy=hint)
     maker: Any = getattr(module, function)
     if not callable(maker):
         detail = f"but {check.shown(function)} of {check.shown(where)} is not one"
-        raise check.InputError("model", "name a function", detail=detail)
+        raise check.InputError("model", "be a function", detail=detail)
     told = {"device": device} if _takes_device(maker, function) else {}
-    with _said("model", "name a function that makes a model", subject=check.shown(function)):
+    with _said("model", "be a function that makes a model", subject=check.shown(function)):
         return maker(**told)
 
 
@@ -217,7 +217,7 @@ def _takes_device(maker: Callable[..., object], function: str) -> bool:
     if wants := [name for name in missing if name != "device" or not takes]:
         raise check.InputError(
             "model",
-            "name a function that takes no arguments, or only device",
+            "be a function that takes no arguments, or only device",
             detail=f"but {check.shown(function)} needs {', '.join(wants)}",
         )
     return takes

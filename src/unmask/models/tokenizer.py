@@ -65,12 +65,7 @@ class Pretrained(Codec):
 
     def given(self, text: str) -> list[int]:
         tokens = self._ids(text)
-        # Special tokens of a prompt are meant; the mask token would have to be filled.
-        bad = {self.mask, self.inner.unk_token_id}
-        where = next((place for place, token in enumerate(tokens) if token in bad or token >= self.vocab), None)
-        if where is not None:
-            must, seen = "be made of tokens of the model, without its mask token", self._seen(text, where)
-            raise check.InputError("prompt", must, detail=f"but has {seen}")
+        self._check_given(text, tokens)
         return tokens
 
     @property
@@ -88,8 +83,7 @@ class Pretrained(Codec):
                 "model", "have a chat template that works", detail=f"but this one fails: {first_sentence(error)}"
             ) from None
         tokens = self._ids(written)
-        if not {self.mask, self.inner.unk_token_id}.isdisjoint(self._ids(message)):
-            raise check.InputError("prompt", "contain only tokens of the model, and not its mask token")
+        self._check_given(message, self._ids(message))
         first = list(self.before)
         return tokens[len(first) :] if tokens[: len(first)] == first else tokens
 
@@ -120,6 +114,14 @@ class Pretrained(Codec):
 
     def _ids(self, text: str) -> list[int]:
         return list(self.inner(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _check_given(self, text: str, tokens: list[int]) -> None:
+        # Special tokens of a prompt are meant; the mask token would have to be filled.
+        bad = {self.mask, self.inner.unk_token_id}
+        where = next((place for place, token in enumerate(tokens) if token in bad or token >= self.vocab), None)
+        if where is not None:
+            must, seen = "be made of tokens of the model other than its mask token", self._seen(text, where)
+            raise check.InputError("prompt", must, detail=f"but has {seen}")
 
     def _seen(self, text: str, where: int) -> str:
         """What stands at a token that is not an ordinary one."""

@@ -72,7 +72,8 @@ class ReactiveOrder(Order):
 def ascending(positions: object) -> Positions:
     given = check.array("positions", positions)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise check.InputError("positions", "be a list of integers", found=f"{given.dtype} of shape {given.shape}")
+        found = f"an array of {given.dtype} with shape {given.shape}"
+        raise check.InputError("positions", "be a list of integers", found=found)
     given = given.astype(np.int64, copy=False)
     if (given[1:] <= given[:-1]).any():
         raise check.InputError("positions", "be in ascending order, each listed only once")

@@ -132,7 +132,7 @@ class Allowed(Altering):
         found: object = allowed(question.tokens, index)
         if not isinstance(found, Tensor) or found.dtype != torch.bool or found.shape != (len(index), self.vocab):
             shape = f"({len(index)}, {self.vocab})"
-            got = f"{found.dtype} of shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            got = f"{found.dtype} of shape {tuple(found.shape)}" if isinstance(found, Tensor) else check.type_of(found)
             raise check.InputError("allowed", f"return booleans of shape {shape}", found=got)
         if seen(found, lambda some: ~some.any(dim=-1)):
             raise check.InputError("allowed", _NONE, detail="but this function allows none at some position")

@@ -76,9 +76,7 @@ class Logits(MaskPredictor):
         answer = _answer(self.model, tokens, self.length)
         logits: object = getattr(answer, "logits", answer)
         if not isinstance(logits, Tensor):
-            raise check.InputError(
-                "model", "return logits, or an object that has them", found=f"{type(answer).__name__}"
-            )
+            raise check.InputError("model", "return logits, or an object that has them", found=check.type_of(answer))
         _check_logits("model", logits, (*tokens.shape, self.vocab))
         flat = logits.flatten(0, 1)
         # The logits are there already: rows are picked a chunk at a time, not all of them copied at once.
@@ -147,7 +145,7 @@ def _same(logits: Tensor) -> Tensor:
 
 def _check_tensor(name: str, must: str, given: object) -> None:
     if not isinstance(given, Tensor):
-        raise check.InputError(name, must, found=f"{type(given).__name__}")
+        raise check.InputError(name, must, found=check.type_of(given))
 
 
 def _check_logits(name: str, logits: Tensor, shape: tuple[int, ...]) -> None:

@@ -322,7 +322,7 @@ def _check_predictor(predictor: object) -> None:
         raise check.InputError(
             "predictor",
             "be a mask predictor",
-            found=f"{type(predictor).__name__}",
+            found=check.type_of(predictor),
             remedy="Wrap a model that returns logits in unmask.predict.Logits.",
         )
 

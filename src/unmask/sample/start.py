@@ -45,7 +45,7 @@ def booleans(name: str, values: object, tokens: Tensor) -> Tensor:
     """Booleans of the shape of the tokens, where those are."""
     check.instance("tokens", tokens, Tensor, "be a tensor of token ids")
     if not isinstance(values, Tensor):
-        raise check.InputError(name, "be a tensor of booleans", found=f"{type(values).__name__}")
+        raise check.InputError(name, "be a tensor of booleans", found=check.type_of(values))
     if values.dtype != torch.bool or values.shape != tokens.shape:
         raise check.InputError(
             name,

@@ -61,7 +61,7 @@ class Minimax(Systematic):
             raise check.InputError(
                 "gauge",
                 "be a function of the length, such as unmask.gauge.tc",
-                found=f"{type(self.gauge).__name__}",
+                found=check.type_of(self.gauge),
                 remedy="For your own numbers, use unmask.gauge.Vector.",
             )
 

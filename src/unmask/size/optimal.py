@@ -260,7 +260,7 @@ def _require_curve(curve: object) -> None:
         raise check.InputError(
             "curve",
             "be an unmask.Curve",
-            found=f"{type(curve).__name__}",
+            found=check.type_of(curve),
             remedy="To get the curve of a distribution, call distribution.curve().",
         )
 

@@ -201,9 +201,12 @@ def _fitting(config: Shape, lessons: Lessons | None) -> Lessons:
     """The lessons of a run, if a network of this shape can be taught them."""
     if not isinstance(config, CausalConfig):
         lessons = lessons or UniformMasks()
-        return check.instance("lessons", lessons, Masks, "be masks, because this network looks both ways")
-    if not isinstance(lessons, Steps):
-        raise check.InputError("lessons", "be every step of a schedule, because this network is causal in the schedule")
+        kind, must, why = Masks, "be Masks, such as UniformMasks", "this network looks both ways"
+    else:
+        kind, must, why = Steps, "be Steps, such as EveryStep", "this network is causal in the schedule"
+    if not isinstance(lessons, kind):
+        found = "" if lessons is None else check.shown(lessons)
+        raise check.InputError("lessons", must, found=found, detail=f"because {why}")
     return lessons
 
 

@@ -37,13 +37,13 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
     """
     name = called or str(path)
     try:
-        with check.blamed("calibration", "be a calibration", name), check.renamed("path", "calibration"):
+        with check.blamed("calibration", "be a calibration file", name), check.renamed("path", "calibration"):
             return Calibration.load(path)
     except check.InputError as error:
         if _loads(Schedule, path):
             raise error.changed(
                 argument="calibration",
-                must="be a calibration",
+                must="be a calibration file",
                 found="",
                 detail=f"but '{name}' is a schedule",
                 cause=None,
@@ -92,14 +92,14 @@ def check_calibration(
 def read_schedule(path: Path) -> Schedule:
     """A schedule saved by `unmask advise --save` or `Schedule.save`."""
     try:
-        with check.blamed("schedule", "be a schedule", str(path)), check.renamed("path", "schedule"):
+        with check.blamed("schedule", "be a schedule file", str(path)), check.renamed("path", "schedule"):
             return Schedule.load(path)
     except check.InputError as error:
         if _loads(Calibration, path):
             command = f"unmask advise --calibration {shlex.quote(str(path))} --target 0.05 --save schedule.json"
             raise error.changed(
                 argument="schedule",
-                must="be a schedule",
+                must="be a schedule file",
                 found="",
                 detail=f"but '{path}' is a calibration",
                 cause=None,

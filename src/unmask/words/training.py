@@ -151,7 +151,7 @@ def schedules_named(words: Sequence[str], length: int) -> dict[str, Schedule]:
         with check.within("schedule", word):
             which = order_named(name)
             if not isinstance(which, order.BlindOrder):
-                raise check.InputError("order", "be one that does not look at predictions", found=check.shown(name))
+                raise check.InputError("order", "be a blind order", found=check.shown(name), remedy=check.BLIND_ORDER)
             check_combs([name], length)
             for number in numbers.split(","):
                 steps = int(number) if number.isascii() and number.isdigit() and len(number) < 19 else number

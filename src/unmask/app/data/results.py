@@ -175,7 +175,8 @@ def compare(keys: Iterable[str], axis: str, which: str) -> Compared:
     known = collections()
     wanted = {check.known("results", key, list(known)) for key in keys}
     if not wanted:
-        raise check.InputError("results", "name at least one collection", remedy="Choose one to see it.")
+        remedy = "Choose the collection that you want to see."
+        raise check.InputError("results", "be at least one collection", remedy=remedy)
     check.known("against", axis, list(AXES))
     check.known("rules", which, list(WHICH))
     return Compared(tuple(each for key, each in known.items() if key in wanted), axis, which)

@@ -106,7 +106,7 @@ def chosen_sizes(names: Iterable[str], known: Iterable[str]) -> list[str]:
     known = list(known)
     wanted = {check.known("size", name, known) for name in names}
     if not wanted:
-        raise check.InputError("size", "name at least one schedule", remedy="Choose one to see it.")
+        raise check.InputError("size", "be at least one schedule", remedy="Choose the schedule that you want to see.")
     return [name for name in known if name in wanted]
 
 
