@@ -206,7 +206,7 @@ def test_every_smallest_guarantee_is_bold_and_the_caption_says_so():
     page = parsed(panels.guarantees(laws.SizeLaws(64, 8, (law, same), laws.compare(64, 8, ["even"]).least)))
     assert len(list(page.iter("b"))) == 1 + 8  # the title, and both rows
     words = "".join(page.find("p").itertext())
-    assert "The smallest of each column is in bold." in words
+    assert "The smallest factor of each column is in bold." in words
     assert "times TC for tc, times DTC for dtc" in words
 
 
