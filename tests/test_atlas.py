@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
-from experiments.atlas import figure, measuring, networks, seeing, ship  # noqa: E402
+from experiments.atlas import figure, measuring, networks, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
@@ -237,6 +237,56 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     drawn = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
     assert kind.title in drawn
     assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))
+
+
+def test_a_name_that_means_another_schedule_is_measured_and_written_again(tmp_path):
+    """As `advised/4` does, once a calibration has more rules to choose from."""
+    rows, said = Toy().read_rows(6), []
+    texts = measuring.sequences(rows, 6, "cpu")
+    predictor = unmask.ExactPredictor(CHAIN)
+    other = rules_module.Rule("spread", "even:4", Schedule(size.Even(4), order.Spread()))
+    for steps in (2, 2, 5):
+        advised = rules_module.Rule("advised", "4", Schedule(size.Even(steps), order.Comb()))
+        costs = measuring.Costs(tmp_path, 6)
+        measuring.measured(predictor, "both", [advised, other], texts, costs, 6, said.append)
+        path = tmp_path / "texts-both.npz"
+        writing.written(predictor, [advised, other], rows, 6, path, "cpu", 6, said.append)
+        again = measuring.Costs(tmp_path, 6)
+        assert set(again.found["both"]) == {advised.key, other.key}
+        assert again.get("both", advised).evaluations.tolist() == [steps] * 6
+        scored = list(writing.scored(Toy(), rows, path, [advised, other], usual=other))
+        assert [row["evaluations"] for row in scored] == [steps, steps, 4, 4]
+        assert [row["kept_over"] for row in scored][2:] == [0, 0]
+    assert sum("advised/4" in line for line in said) == 6
+    assert sum("spread/even:4" in line for line in said) == 3
+
+
+def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
+    """With fewer rows, to try something in a folder that has results of a GPU."""
+    rows, predictor = Toy().read_rows(6), unmask.ExactPredictor(CHAIN)
+    rule = rules_module.Rule("random", "even:2", Schedule(size.Even(2), order.Random()))
+    texts = measuring.sequences(rows, 6, "cpu")
+    measuring.measured(predictor, "both", [rule], texts, measuring.Costs(tmp_path, 6), 6, lambda line: None)
+    writing.written(predictor, [rule], rows, 6, tmp_path / "texts-both.npz", "cpu", 6, lambda line: None)
+    measuring.whole(predictor, "both", [rule], texts, tmp_path / "whole.json", 6, lambda line: None)
+    seeing.seen(Toy(), predictor, measuring.sequences(rows, 3, "cpu"), tmp_path / "seen.json", 6)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    fewer = measuring.sequences(rows, 4, "cpu")
+    for name, work in {
+        "costs-both.npz": lambda: measuring.Costs(tmp_path, 4),
+        "texts-both.npz": lambda: writing.written(
+            predictor, [rule], rows, 4, tmp_path / "texts-both.npz", "cpu", 4, pytest.fail
+        ),
+        "whole.json": lambda: measuring.whole(
+            predictor, "both", [rule], fewer, tmp_path / "whole.json", 4, pytest.fail
+        ),
+        "seen.json": lambda: seeing.seen(
+            Toy(), predictor, measuring.sequences(rows, 2, "cpu"), tmp_path / "seen.json", 4
+        ),
+    }.items():
+        with pytest.raises(unmask.InputError, match=rf"'rows' must be 6, as in '.*{name}', not 4\. For another"):
+            work()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):

@@ -1,17 +1,18 @@
 """What every rule costs the networks of a kind: chosen on validation rows, measured on test rows.
 
 Costs are kept text by text (`costs-NETWORK.npz`), so that all differences are paired, and a run that was stopped goes
-on where it was. The calibration from which `advise` chooses has the blind orders, whose best sizes it finds by itself,
-and every rule of the list; the rows on which it was made are not those that are reported.
+on where it was. A cost is that of one schedule: if a name comes to mean another, as the advised ones do once more rules
+are calibrated, it is measured again. The calibration from which `advise` chooses has the blind orders, whose best sizes
+it finds by itself, and every rule of the list; the rows on which it was made are not those that are reported.
 """
 
 import json
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -57,11 +58,14 @@ def sequences(rows: Rows, count: int, device: str) -> Sequences:
 
 @final
 class Costs:
-    """Costs by the name of a network and of a rule, kept in a file for each network after every one.
+    """Costs by the name of a network and by rule, kept in a file for each network after every one.
 
     Arguments:
         folder: Where the files are.
-        rows: How many texts are measured: costs of another number of them are not taken over.
+        rows: How many texts are measured.
+
+    Raises:
+        InputError: if the folder has costs of another number of texts, which new ones would replace.
     """
 
     def __init__(self, folder: Path, rows: int):
@@ -69,22 +73,38 @@ class Costs:
         self.found: dict[str, dict[str, NDArray[np.float32]]] = {}
         for path in sorted(folder.glob("costs-*.npz")):
             with np.load(path) as kept:
-                costs = {name: kept[name] for name in kept.files}
-            network = path.stem.removeprefix("costs-")
-            self.found[network] = {name: both for name, both in costs.items() if both.shape[1] == rows}
+                costs = {key: kept[key] for key in kept.files}
+            for both in costs.values():
+                check_rows(path, both.shape[1], rows)
+            self.found[path.stem.removeprefix("costs-")] = costs
 
-    def get(self, network: str, rule: str) -> Cost | None:
-        both = self.found.get(network, {}).get(rule)
+    def get(self, network: str, rule: Rule) -> Cost | None:
+        both = self.found.get(network, {}).get(rule.key)
         return None if both is None else Cost(both[0].astype(np.float64), both[1].astype(np.float64))
 
-    def names(self, network: str) -> list[str]:
-        return list(self.found.get(network, {}))
-
-    def put(self, network: str, rule: str, cost: Cost) -> None:
-        mine = self.found.setdefault(network, {})
-        mine[rule] = np.stack([cost.bits, cost.evaluations]).astype(np.float32)
+    def put(self, network: str, rule: Rule, cost: Cost) -> None:
+        mine = without(self.found.get(network, {}), rule)
+        mine[rule.key] = np.stack([cost.bits, cost.evaluations]).astype(np.float32)
+        self.found[network] = mine
         with replacing(self.folder / f"costs-{network}.npz") as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **mine)  # pyright: ignore[reportArgumentType]
+
+
+def without(found: Mapping[str, NDArray[Any]], rule: Rule) -> dict[str, NDArray[Any]]:
+    """What was found of other rules than this one, whatever schedule its name meant."""
+    return {key: each for key, each in found.items() if key.partition("|")[0] != rule.name}
+
+
+def check_rows(path: Path, kept: int, rows: int) -> None:
+    """Refuse a file with results for another number of texts, which new ones would replace."""
+    if kept != rows:
+        remedy = "For another number of texts, name another folder."
+        raise InputError("rows", f"be {kept}, as in '{path}'", found=f"{rows}", remedy=remedy)
+
+
+def error(values: NDArray[np.float64]) -> float:
+    """The standard error of a mean over texts."""
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
 
 
 def measured(
@@ -92,12 +112,12 @@ def measured(
 ) -> None:
     """The cost of every rule on these texts, one after the other; what is known is not measured again."""
     for rule in wanted:
-        if costs.get(network, rule.name) is not None:
+        if costs.get(network, rule) is not None:
             continue
         begin = time.monotonic()
         found = replay(predictor, rule.schedule, texts, rng=list(range(len(texts))), batch=batch)
         cost = Cost(found.nll.numpy() / texts.counts.numpy() / math.log(2), found.evaluations.numpy().astype(float))
-        costs.put(network, rule.name, cost)
+        costs.put(network, rule, cost)
         mean, spent = cost.bits.mean(), cost.evaluations.mean()
         say(f"{network} {rule.name}: {mean:.4f} bits, {spent:.1f} evaluations, {time.monotonic() - begin:.1f} s")
 
@@ -146,7 +166,8 @@ def advised(calibration: Calibration, count: int, path: Path) -> list[Rule]:
     The choice is that of `advise`, without its estimate of what to expect on other texts: that is what is measured
     here, and takes minutes where loops are not compiled.
     """
-    of = [calibration.model, calibration.source, len(calibration.rules), budgets(count)]
+    known = [sorted(calibration.losses), sorted(calibration.rules)]
+    of = [calibration.model, calibration.source, *known, budgets(count)]
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if kept.get("of") != of:
         kept = {"of": of, "schedules": {}}
@@ -176,10 +197,16 @@ def compared(kind: Kind, count: int) -> list[Rule]:
         for steps in budgets(count)
         for name, which in orders.items()
     ]
-    return [*found, Rule("random", f"even:{count}", Schedule(size.Even(count), order.Random()))]
+    return [*found, random_order_of(count)]
+
+
+def random_order_of(count: int) -> Rule:
+    """One token at a time in random order."""
+    return Rule("random", f"even:{count}", Schedule(size.Even(count), order.Random()))
 
 
 def left_to_right(count: int) -> Rule:
+    """One token at a time in the usual order."""
     return Rule("left-to-right", f"even:{count}", Schedule(size.Even(count), order.LeftToRight()))
 
 
@@ -197,13 +224,13 @@ def whole(
     One by one, a network that looks both ways takes an evaluation for every token. The mean over all orders, which is
     what an order-agnostic likelihood is, is estimated without bias from a few (`unmask.evaluate.levels`).
     """
-    found: list[dict[str, object]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    known = {(row["network"], row["rule"]) for row in found if row["texts"] == len(texts)}
-    found = [row for row in found if row["texts"] == len(texts)]
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for row in found:
+        check_rows(path, row["texts"], len(texts))
+    known = {(row["network"], row["rule"]) for row in found}
 
     def put(rule: str, nats: NDArray[np.float64], evaluations: float, *, exact: bool) -> None:
-        error = float(nats.std(ddof=1) / math.sqrt(len(nats)))
-        values = (network, rule, len(texts), evaluations, float(nats.mean()), error, "yes" if exact else "no")
+        values = (network, rule, len(texts), evaluations, float(nats.mean()), error(nats), "yes" if exact else "no")
         found.append(dict(zip(WHOLE, values, strict=True)))
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(found), encoding="utf-8")

@@ -138,7 +138,7 @@ class Atlas:
         anchor = measuring.left_to_right(self.count)
         return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
 
-    def _told(self, name: str) -> list[Rule]:
+    def told(self, name: str) -> list[Rule]:
         """The rules whose texts are kept: all where texts are judged, and elsewhere one number of evaluations."""
         every = self.wanted(name)
         if self.kind.judged:
@@ -153,7 +153,7 @@ class Atlas:
         for name in self.there(names):
             predictor = networks.loaded(self.file(name), self.device).predictor()
             path = self.folder / f"texts-{name}.npz"
-            writing.written(predictor, self._told(name), self.data.test, self.rows, path, self.device, self.batch, say)
+            writing.written(predictor, self.told(name), self.data.test, self.rows, path, self.device, self.batch, say)
 
     @torch.no_grad()
     def whole(self, names: Sequence[str], most: int | None = None) -> None:

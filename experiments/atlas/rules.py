@@ -5,8 +5,10 @@ steps are measured at each budget. Those whose predictions decide are measured a
 evaluations they take.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import final
 
 from experiments.atlas.kind import Kind
@@ -46,6 +48,17 @@ class Rule:
     @property
     def name(self) -> str:
         return f"{self.order}/{self.size}"
+
+    @property
+    def key(self) -> str:
+        """Its name and its schedule, by which results are kept: a name may come to mean another schedule.
+
+        Example:
+            >>> one, other = (Rule("advised", "4", Schedule(size.Even(steps), order.Comb())) for steps in (3, 4))
+            >>> one.name == other.name, one.key == other.key
+            (True, False)
+        """
+        return f"{self.name}|{sha256(json.dumps(self.schedule.to_json()).encode()).hexdigest()[:16]}"
 
 
 def budgets(count: int) -> list[int]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from experiments.atlas.kind import Kind
+from experiments.atlas.measuring import check_rows
 from experiments.atlas.rules import Rule, budgets
 from numpy.typing import NDArray
 
@@ -31,9 +32,15 @@ _LARGE = 400  # positions whose order is learned as a whole
 
 
 def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, batch: int) -> dict[str, Any]:
-    """The curve, TC and DTC in bits per token to fill, and dependence by distance or on a grid; kept as JSON."""
+    """The curve, TC and DTC in bits per token to fill, and dependence by distance or on a grid; kept as JSON.
+
+    Raises:
+        InputError: if they are there from another number of texts.
+    """
     if path.exists():
-        return json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        check_rows(path, 2 * kept["texts"], 2 * len(texts))  # validation rows are half as many as test rows
+        return kept
     same = equalised(texts)
     curve = measure(predictor, order.Random(), same, rng=0, points=33, batch=batch).curve  # pyright: ignore[reportAttributeAccessIssue]
     per = 1 / (curve.length * math.log(2))

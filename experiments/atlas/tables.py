@@ -12,20 +12,20 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 from experiments import common
 from experiments.atlas import measuring, networks, writing
 from experiments.atlas.measuring import Cost
 from experiments.atlas.networks import BOTH, NETWORKS
 from experiments.atlas.parts import Atlas
-from experiments.atlas.rules import budgets
+
+from unmask._atomic import replacing
+from unmask.calibration.choice import TOLERANCE
 
 COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
 CHOICES = (
     "network", "budget", "evaluations", "schedule", "bits", "error",
     "best", "best_evaluations", "best_bits", "over", "over_error", "within",
 )  # fmt: skip
-_TOLERANCE = 1.01  # of a budget, as `advise` has it
 
 
 def tables(atlas: Atlas, results: Path) -> None:
@@ -35,10 +35,12 @@ def tables(atlas: Atlas, results: Path) -> None:
     common.write(results / f"{name}-advised.csv", CHOICES, choices(atlas))
     # Each order is a long list, and a figure has no use for it.
     kept = {"title": atlas.kind.title, **{key: value for key, value in atlas.see().items() if key != "orders"}}
-    kept["updates"] = updates(atlas.folder)
-    (results / f"{name}-seen.json").write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    kept["updates"] = updates(atlas)
+    with replacing(results / f"{name}-seen.json") as temporary:
+        temporary.write_text(json.dumps(kept) + "\n", encoding="utf-8")
+    usual = measuring.random_order_of(atlas.count)
     found = {
-        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.count)
+        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.told(network), usual)
         for network in NETWORKS
         if (path := atlas.folder / f"texts-{network}.npz").exists()
     }
@@ -50,21 +52,21 @@ def tables(atlas: Atlas, results: Path) -> None:
         common.write(results / f"{name}-whole.csv", measuring.WHOLE, json.loads(path.read_text(encoding="utf-8")))
 
 
-def updates(folder: Path) -> dict[str, int]:
-    """How many updates each network was trained for; those that were trained elsewhere are not told of."""
-    logs = {network: folder / f"{network}-run" / "log.csv" for network in NETWORKS}
+def updates(atlas: Atlas) -> dict[str, int]:
+    """How many updates each network was trained for that was measured; those that ship with the library have no log."""
+    logs = {name: atlas.folder / f"{name}-run" / "log.csv" for name in NETWORKS if atlas.costs.found.get(name)}
     last = {name: path.read_text(encoding="utf-8").split()[-1] for name, path in logs.items() if path.exists()}
     return {name: int(line.partition(",")[0]) for name, line in last.items()}
 
 
 def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
     """Every cost, and by how much it is over the anchor: left to right, or one by one in random order."""
-    one = f"even:{atlas.count}"
-    anchor = atlas.costs.get("left-to-right", f"left-to-right/{one}") or atlas.costs.get("both", f"random/{one}")
+    anchor = atlas.costs.get("left-to-right", measuring.left_to_right(atlas.count))
+    anchor = anchor or atlas.costs.get("both", measuring.random_order_of(atlas.count))
     reads = float(atlas.test.counts.double().mean()) / atlas.kind.length
     for network in NETWORKS:
-        for rule in atlas.wanted(network) if atlas.costs.names(network) else ():
-            if (cost := atlas.costs.get(network, rule.name)) is None:
+        for rule in atlas.wanted(network) if atlas.costs.found.get(network) else ():
+            if (cost := atlas.costs.get(network, rule)) is None:
                 continue
             which, _, how_many = rule.name.rpartition("/")
             over, over_error = (math.nan, math.nan) if anchor is None else paired(cost, anchor)
@@ -81,7 +83,7 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
                     networks.shape_of(atlas.kind, network), spent if network in BOTH else 1.0, reads=looks
                 ),
                 "bits": float(cost.bits.mean()),
-                "error": error(cost.bits),
+                "error": measuring.error(cost.bits),
                 "over": over,
                 "over_error": over_error,
             }
@@ -90,12 +92,10 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
 def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
     """At every budget, what `advise` picked against the best of all rules on the test rows."""
     for network in atlas.there(["both"]):
-        names = [name for name in atlas.costs.names(network) if not name.startswith("advised/")]
-        found = {name: cost for name in names if (cost := atlas.costs.get(network, name)) is not None}
-        advice = {rule.size: rule.schedule for rule in atlas.advised(network)}
-        for steps in budgets(atlas.count):
-            picked = atlas.costs.get(network, f"advised/{steps}")
-            allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * _TOLERANCE}
+        found = {rule.name: cost for rule in atlas.listed() if (cost := atlas.costs.get(network, rule)) is not None}
+        for rule in atlas.advised(network):
+            picked, steps = atlas.costs.get(network, rule), int(rule.size)
+            allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * (1 + TOLERANCE)}
             if picked is None or not allowed:
                 continue
             best = min(allowed, key=lambda name: float(allowed[name].bits.mean()))
@@ -104,9 +104,9 @@ def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
                 "network": network,
                 "budget": steps,
                 "evaluations": float(picked.evaluations.mean()),
-                "schedule": _described(advice[str(steps)]),
+                "schedule": _described(rule.schedule),
                 "bits": float(picked.bits.mean()),
-                "error": error(picked.bits),
+                "error": measuring.error(picked.bits),
                 "best": best,
                 "best_evaluations": float(allowed[best].evaluations.mean()),
                 "best_bits": float(allowed[best].bits.mean()),
@@ -119,11 +119,7 @@ def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
 def paired(cost: Cost, other: Cost) -> tuple[float, float]:
     """The mean difference of two costs on the same texts, and its error."""
     difference = cost.bits - other.bits
-    return float(difference.mean()), error(difference)
-
-
-def error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
+    return float(difference.mean()), measuring.error(difference)
 
 
 def _described(schedule) -> str:

@@ -5,14 +5,13 @@ scores that need packages of their own can be computed elsewhere (`scored`). Bes
 what likelihood does not show: how many of the pairs and triples of tokens are different, and the entropy of tokens.
 """
 
-import math
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 from experiments.atlas.kind import Kind, Rows
-from experiments.atlas.measuring import Say, sequences
+from experiments.atlas.measuring import Say, check_rows, error, sequences, without
 from experiments.atlas.rules import Rule
 from numpy.typing import NDArray
 
@@ -33,56 +32,69 @@ def written(
     batch: int,
     say: Say,
 ) -> None:
-    """Texts of every rule and draw, for so many rows; what is there is not written again."""
+    """Texts of every rule and draw, for so many rows; what is there is not written again.
+
+    Raises:
+        InputError: if texts are there for another number of rows.
+    """
     texts = sequences(rows, count, device)
     found: dict[str, NDArray[np.generic]] = {}
     if path.exists():
         with np.load(path) as kept:
-            found = {name: kept[name] for name in kept.files if len(kept[name]) == len(texts)}
+            found = {name: kept[name] for name in kept.files}
+    for each in found.values():
+        check_rows(path, len(each), len(texts))
     for rule in wanted:
+        if all(f"{rule.key}|{word}" in found for word in DRAWS):
+            continue
+        found = without(found, rule)
         for word, draw in DRAWS.items():
-            name = f"{rule.name}|{word}"
-            if name in found:
-                continue
+            name = f"{rule.key}|{word}"
             begin = time.monotonic()
             sampler = Sampler(predictor, rule.schedule, draw)
             trace = sampler.fill(texts, rng=list(range(len(texts))), batch=batch)
             found[name] = trace.tokens.cpu().numpy().astype(np.uint16)
             found[f"{name}|evaluations"] = np.asarray(trace.evaluations, dtype=np.float32)
-            say(f"{name}: {np.mean(trace.evaluations):.1f} evaluations, {time.monotonic() - begin:.1f} s")
+            say(f"{rule.name}, {word}: {np.mean(trace.evaluations):.1f} evaluations, {time.monotonic() - begin:.1f} s")
         with replacing(path) as temporary, temporary.open("wb") as file:
             np.savez_compressed(file, **found)
 
 
-def scored(kind: Kind, rows: Rows, path: Path, count: int) -> Iterator[dict[str, object]]:
-    """For every rule and draw its scores with their errors, its evaluations, and how varied its texts are.
+def scored(kind: Kind, rows: Rows, path: Path, wanted: Iterable[Rule], usual: Rule) -> Iterator[dict[str, object]]:
+    """For every rule and draw that has texts: scores with their errors, evaluations, and how varied its texts are.
 
-    Scores are compared, text by text, with those of one token at a time in random order, drawn in the same way.
+    Scores are compared, text by text, with those of one rule, drawn in the same way. Errors treat texts as independent,
+    as they are but for scores that ask whether a text repeats another.
 
     Arguments:
         kind: The kind.
         rows: The test rows that texts were written for.
         path: Where the texts are.
-        count: Tokens to fill in a text, in the one that has most.
+        wanted: The rules.
+        usual: The rule to compare with.
     """
     with np.load(path) as kept:
-        names = [name for name in kept.files if not name.endswith("|evaluations")]
-        written = {name: kept[name].astype(np.int64) for name in names}
-        spent = {name: kept[f"{name}|evaluations"] for name in names}
+        names = {
+            (rule.name, draw): name for rule in wanted for draw in DRAWS if (name := f"{rule.key}|{draw}") in kept.files
+        }
+        written = {key: kept[name].astype(np.int64) for key, name in names.items()}
+        spent = {key: kept[f"{name}|evaluations"] for key, name in names.items()}
+    if not written:
+        return
     part = rows.spread(len(next(iter(written.values()))))
-    scores = {name: kind.scores(tokens, part) for name, tokens in written.items()}
-    for name, tokens in written.items():
-        rule, draw = name.split("|")
+    scores = {key: kind.scores(tokens, part) for key, tokens in written.items()}
+    for (rule, draw), tokens in written.items():
+        evaluations = spent[rule, draw]
         row: dict[str, object] = {
-            "rule": rule, "draw": draw, "texts": len(tokens), "evaluations": float(spent[name].mean()),
-            "tokens_per_forward": float(part.hidden.sum() / spent[name].sum()), **variety(tokens, part.hidden),
+            "rule": rule, "draw": draw, "texts": len(tokens), "evaluations": float(evaluations.mean()),
+            "tokens_per_forward": float(part.hidden.sum() / evaluations.sum()), **variety(tokens, part.hidden),
         }  # fmt: skip
-        usual = scores.get(f"random/even:{count}|{draw}")
-        for score, values in scores[name].items():
-            row |= {score: float(values.mean()), f"{score}_error": _error(values)}
-            if usual is not None:
-                over = values - usual[score]
-                row |= {f"{score}_over": float(over.mean()), f"{score}_over_error": _error(over)}
+        other = scores.get((usual.name, draw))
+        for score, values in scores[rule, draw].items():
+            row |= {score: float(values.mean()), f"{score}_error": error(values)}
+            if other is not None:
+                over = values - other[score]
+                row |= {f"{score}_over": float(over.mean()), f"{score}_over_error": error(over)}
         yield row
 
 
@@ -101,7 +113,3 @@ def variety(tokens: NDArray[np.int64], hidden: NDArray[np.bool_]) -> dict[str, f
     chances = np.bincount(tokens[hidden]) / hidden.sum()
     chances = chances[chances > 0]
     return {**found, "entropy": float(-(chances * np.log2(chances)).sum())}
-
-
-def _error(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
