@@ -39,7 +39,7 @@ def test_data_travel_without_runs_and_networks_only_if_asked_for(base, tmp_path,
     assert pack.pack(["sudoku", "digits"], base, carried, networks=False) == 5000
     assert "sudoku: 0.00 MiB" in capsys.readouterr().out
     assert pack.pack(["digits"], base, carried, networks=True) == 11_010
-    assert [path.name for path in carried.iterdir()] == ["digits"]  # what lay there before is gone
+    assert {path.name for path in carried.iterdir()} == {"digits", pack.MARK}  # what was packed before is gone
     there = tmp_path / "there"
     pack.unpack("digits", carried, there)
     assert {path.name for path in (there / "digits").iterdir()} == {
@@ -49,6 +49,29 @@ def test_data_travel_without_runs_and_networks_only_if_asked_for(base, tmp_path,
     pack.unpack("digits", carried, there)
     pack.unpack("sudoku", carried, there)  # which did not travel this time
     assert (there / "digits" / "costs-both.npz").read_bytes() == b"newer"
+
+
+@pytest.mark.parametrize("where", ["precious", "runs"])
+def test_a_folder_that_was_not_packed_is_not_emptied(base, tmp_path, capsys, where):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("words")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit) as caught:
+        pack.main(["digits", "--base", str(base), "--carried", str(tmp_path / where)])
+    assert caught.value.code == 2
+    said = f"Error: --carried must be a folder that is empty or was packed before, and '{tmp_path / where}' is neither."
+    assert capsys.readouterr().err == f"{said}\n"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_nothing_is_removed_if_data_are_missing(base, tmp_path, capsys):
+    carried = tmp_path / "carried"
+    pack.pack(["sudoku"], base, carried, networks=False)
+    with pytest.raises(SystemExit) as caught:
+        pack.main(["countdown", "--base", str(base), "--carried", str(carried)])
+    assert caught.value.code == 2
+    assert "Error: --base must hold the data of the kind, but has no 'texts.npy.bz2'" in capsys.readouterr().err
+    assert (carried / "sudoku" / "train.npy.bz2").exists()
 
 
 def test_too_much_to_travel_is_an_error(base, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from experiments import common
 from experiments.atlas import kinds, networks, rules
+from experiments.atlas.mistakes import told
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
 from experiments.atlas.turns import Turns
@@ -70,8 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "write": lambda: atlas.write(names),
         "table": lambda: tables(atlas, options.results),
     }
-    for part in options.parts:
-        work[part]()
+    with told():
+        for part in options.parts:
+            work[part]()
 
 
 if __name__ == "__main__":

@@ -4,15 +4,14 @@ What is in the folder already stays, so that the same command goes on where it w
 """
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from experiments.atlas.kinds import KINDS
+from experiments.atlas.mistakes import told
 
-from unmask import InputError
 from unmask._atomic import locked
 
 
@@ -26,15 +25,11 @@ def main(words: Sequence[str] | None = None) -> None:
     folder: Path = given.folder or Path("runs/atlas", given.kind)
     kind = KINDS[given.kind]()
     begin = time.monotonic()
-    try:
+    with told():
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, "folder", "made"):
             kind.make(folder, given.shared)
         data = kind.read(folder)
-    except InputError as error:
-        sys.exit(_refused(error.sentence(lambda name: name if name == "kind" else f"--{name}")))
-    except (ModuleNotFoundError, OSError) as error:
-        sys.exit(_refused(str(error)))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     print(f"{kind.name}: {size:.1f} MB, {time.monotonic() - begin:.0f} s with reading", flush=True)
     hidden = np.concatenate([data.valid.hidden, data.test.hidden]).sum(axis=1)
@@ -43,11 +38,6 @@ def main(words: Sequence[str] | None = None) -> None:
         f"length {kind.length}, vocab {kind.vocab}, hidden {hidden.mean():.2f} ± {hidden.std():.2f}"
     )
     print(kind.text(data.test.tokens[0]))
-
-
-def _refused(said: str) -> int:
-    print(f"Error: {said}", file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Copies the data of the kinds, as small as they are kept, from runs/atlas to carried/atlas, which git ignores, and says
 how large that is. With --networks the trained networks go too, and what was measured of them, so that a run can go on
-on another machine. What lay in carried/atlas before is removed. `experiments.atlas.together` puts it where it belongs.
+on another machine. What was packed there before is removed. `experiments.atlas.together` puts it where it belongs.
 """
 
 import argparse
@@ -11,6 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.atlas.kinds import KINDS
+from experiments.atlas.mistakes import told
+
+from unmask import InputError
 
 CARRIED = Path("carried") / "atlas"
 DATA = ("*.npy.bz2", "*.xz", "tokenizer.json", "about.json")
@@ -24,15 +27,26 @@ MEASURED = (
     "texts-*.npz",
 )
 MOST = 33 << 20  # bytes to copy at once
+MARK = ".packed"  # a file of every folder that was filled here, and may be emptied
 
 
 def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> int:
-    """Copy what must travel; the number of its bytes."""
+    """Copy what must travel; the number of its bytes.
+
+    Raises:
+        InputError: if data are missing, or there is something in the folder that was not packed; nothing is removed
+            then.
+    """
+    if carried.exists() and any(carried.iterdir()) and not (carried / MARK).exists():
+        raise InputError("carried", f"be a folder that is empty or was packed before, and '{carried}' is neither")
     for kind in kinds:
-        KINDS[kind]().read(base / kind)  # which says what is missing, before anything is removed
-    shutil.rmtree(carried, ignore_errors=True)
+        KINDS[kind]().read(base / kind)
+    if carried.exists():
+        shutil.rmtree(carried)
+    carried.mkdir(parents=True)
+    (carried / MARK).touch()
     for kind in kinds:
-        (carried / kind).mkdir(parents=True)
+        (carried / kind).mkdir()
         for path in chosen(base / kind, DATA + MEASURED if networks else DATA):
             shutil.copy(path, carried / kind / path.name)
     sizes = {kind: sum(path.stat().st_size for path in (carried / kind).iterdir()) for kind in kinds}
@@ -61,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where to")
     parser.add_argument("--networks", action="store_true", help="take trained networks along")
     options = parser.parse_args(arguments)
-    size = pack(options.kinds, options.base, options.carried, networks=options.networks)
+    with told({"folder": "--base"}):
+        size = pack(options.kinds, options.base, options.carried, networks=options.networks)
     print(f"{size / 2**20:.2f} MiB in {options.carried}, of at most {MOST >> 20}", flush=True)
     if size > MOST:
         raise SystemExit("Error: that is too much. Pack fewer kinds, and the others for a later command.")
