@@ -1,6 +1,7 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
+import json
 import time
 from pathlib import Path
 
@@ -296,8 +297,37 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
     assert {path.name for path in folder.iterdir()} == {"model.safetensors", "calibration.json"}
-    with pytest.raises(unmask.InputError, match=r"but has no 'causal\.safetensors'"):
+    (tmp_path / "toy" / "calibration-both.json").unlink()
+    ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
+    with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_a_new_network_has_none_of_the_results_of_the_one_before(tmp_path, monkeypatch):
+    """The likelihoods of whole texts are in a file of all networks: those of the others stay."""
+    data = Toy().read(_made(tmp_path))
+
+    def train(kind=Toy()):  # noqa: B008
+        for name in ("costs-both.npz", "texts-both.npz", "costs-causal.npz", "seen.json"):
+            (tmp_path / name).touch()
+        rows = [{"network": name, "rule": "random/even:12", "texts": 3} for name in ("both", "causal")]
+        (tmp_path / "whole.json").write_text(json.dumps(rows))
+        (tmp_path / "both.safetensors").unlink(missing_ok=True)
+        networks.trained(kind, "both", data, tmp_path, seconds=9, updates=updates, tokens=100, say=lambda line: None)
+        assert not list(tmp_path.glob("*-both.npz"))
+        assert not (tmp_path / "seen.json").exists()
+        assert (tmp_path / "costs-causal.npz").exists()
+        assert [row["network"] for row in json.loads((tmp_path / "whole.json").read_text())] == ["causal"]
+
+    class Shipped(Toy):
+        shipped = {"both": "own"}  # noqa: RUF012
+
+    updates = 2
+    train()
+    updates, model = None, unmask.load(str(tmp_path / "both.safetensors"))
+    monkeypatch.setattr(networks, "load_model", lambda name: model)
+    train(Shipped())
 
 
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():

@@ -10,6 +10,7 @@ updates tell how many there will be. Several runs share a GPU by turns (`experim
 another learns, so that nobody waits for a compiler, and the time of an update is that of a GPU of its own.
 """
 
+import json
 import math
 import time
 from collections.abc import Callable
@@ -105,6 +106,7 @@ def trained(
         return result
     if network in kind.shipped and updates is None:
         model = load_model(kind.shipped[network])
+        _forget(folder, network)
         save(model.module, result, about={**model.about, "kind": kind.name})  # pyright: ignore[reportArgumentType]
         return result
     begin = time.monotonic()
@@ -164,6 +166,10 @@ def _forget(folder: Path, network: str) -> None:
         ]
     for path in stale:
         path.unlink(missing_ok=True)
+    if (whole := folder / "whole.json").exists():  # of all networks
+        others = [row for row in json.loads(whole.read_text(encoding="utf-8")) if row["network"] != network]
+        with replacing(whole) as temporary:
+            temporary.write_text(json.dumps(others), encoding="utf-8")
 
 
 def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe, turns: Turns) -> float | None:

@@ -10,9 +10,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.atlas import files
 from experiments.atlas.kinds import KINDS
+from experiments.atlas.mistakes import told
+from experiments.atlas.networks import NETWORKS
 
+from unmask import InputError
 from unmask.models import CALIBRATION, FILE
 
 MODELS = Path(__file__).parent.parent.parent / "models"
@@ -26,11 +28,14 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
         InputError: if the network has not been trained.
     """
     source = base / kind / f"{network}.safetensors"
-    files.check_made(source)
+    if not source.is_file():
+        remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
+        raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, folder / FILE)
     calibration = base / kind / f"calibration-{network}.json"
+    (folder / CALIBRATION).unlink(missing_ok=True)  # that of another network, which was here before
     if calibration.exists():
         shutil.copyfile(calibration, folder / CALIBRATION)
     return folder
@@ -39,11 +44,12 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.atlas.ship", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=NAMED)
-    parser.add_argument("--network", default="both")
+    parser.add_argument("--network", choices=NETWORKS, default="both")
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--models", type=Path, default=MODELS, help="where to")
     options = parser.parse_args(arguments)
-    folder = ship(options.kind, options.network, options.base, options.models)
+    with told():
+        folder = ship(options.kind, options.network, options.base, options.models)
     print(f"{sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.1f} MB in {folder}", flush=True)
 
 
