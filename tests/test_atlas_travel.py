@@ -60,7 +60,7 @@ def test_a_folder_that_was_not_packed_is_not_emptied(base, tmp_path, capsys, whe
         pack.main(["digits", "--base", str(base), "--carried", str(tmp_path / where)])
     assert caught.value.code == 2
     said = f"Error: --carried must be a folder that is empty or was packed before, and '{tmp_path / where}' is neither."
-    assert capsys.readouterr().err == f"{said}\n"
+    assert capsys.readouterr().err == f"{said} It would be emptied. Name another one, or remove it yourself.\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -38,7 +38,9 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> 
             then.
     """
     if carried.exists() and any(carried.iterdir()) and not (carried / MARK).exists():
-        raise InputError("carried", f"be a folder that is empty or was packed before, and '{carried}' is neither")
+        remedy = "It would be emptied. Name another one, or remove it yourself."
+        must = f"be a folder that is empty or was packed before, and '{carried}' is neither"
+        raise InputError("carried", must, remedy=remedy)
     for kind in kinds:
         KINDS[kind]().read(base / kind)
     if carried.exists():
