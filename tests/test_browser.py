@@ -359,6 +359,30 @@ def test_a_link_reproduces_the_view(visit):
     expect(other.locator("#overhang-words")).to_have_text(words)
 
 
+def test_a_link_has_the_curves_that_are_hidden(visit):
+    page = visit("?tab=results&results=frontier")
+    frontier, anchor = page.locator("[data-chart=results-frontier]"), page.locator("#results-link a")
+    hidden, said = "causal: comb, even", "off=results-frontier%2Fcausal%3A%20comb%2C%20even"
+    frontier.get_by_role("button", name=hidden).click()
+    expect(anchor).to_have_attribute("href", re.compile(f"rules=main&{said}$"))
+    page.get_by_label("Passes over the text").check()  # which makes the link anew
+    expect(anchor).to_have_attribute("href", re.compile(f"against=passes&rules=main&{said}$"))
+    other = visit(anchor.get_attribute("href"))
+    again = other.locator("[data-chart=results-frontier]")
+    expect(again.get_by_role("button", name=hidden)).to_have_attribute("aria-pressed", "false")
+    expect(again.locator("li button[aria-pressed=false]")).to_have_count(1)
+    other.get_by_role("tab", name="Schedules").click()  # whose link is its own
+    other.locator("[data-chart=overhang]").get_by_role("button", name="even").click()
+    expect(other.locator("#schedules-link a")).to_have_attribute("href", re.compile("gauge=tc&off=overhang%2Feven$"))
+    other.get_by_role("tab", name="Results").click()
+    expect(other.locator("#results-link a")).to_have_attribute("href", re.compile(f"rules=main&{said}$"))
+    again.get_by_role("button", name=hidden).click()
+    expect(other.locator("#results-link a")).to_have_attribute("href", re.compile("against=passes&rules=main$"))
+    strange = visit("?tab=results&results=frontier&off=__proto__/toString&off=&off=results-frontier/nothing")
+    expect(strange.locator("[data-chart=results-frontier] li button[aria-pressed=true]").first).to_be_visible()
+    expect(strange.locator("[data-chart=results-frontier] li button[aria-pressed=false]")).to_have_count(0)
+
+
 def test_a_link_that_is_wrong_says_so_and_the_page_works(visit):
     page = visit("?tab=schedules&length=abc&size=evn&steps=8")
     expect(page.locator("#notice")).to_contain_text("must be an integer, not 'abc'")

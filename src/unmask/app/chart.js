@@ -1,7 +1,8 @@
 // Charts that answer: values under the pointer, and a legend whose buttons hide and show their curves. All of it is read
 // from the curves themselves, so that a chart is no larger for it.
 (() => {
-  const off = {}; // by chart, the names of curves that were switched off: they stay so when the chart is drawn anew
+  // By chart, the names of curves that were switched off. They stay so when the chart is drawn anew, and are in the link.
+  const off = Object.create(null);
   const size = 1000; // of the drawing, both ways
 
   const axis = (said) => {
@@ -19,6 +20,21 @@
       const gone = hidden(chart).has(named(button));
       button.setAttribute("aria-pressed", String(!gone));
       for (const each of chart.querySelectorAll(`.field [data-line="${button.dataset.line}"]`)) each.toggleAttribute("data-off", gone);
+    }
+  }
+
+  // A view's link says what is off in the charts of its tab, as `off=CHART/NAME`, and the page begins as its own says.
+  for (const each of new URLSearchParams(location.search).getAll("off")) {
+    const [chart, ...name] = each.split("/");
+    (off[chart] ??= new Set()).add(name.join("/"));
+  }
+
+  function linked() {
+    for (const anchor of document.querySelectorAll(".link a")) {
+      const gone = [...(anchor.closest("[role=tabpanel]")?.querySelectorAll(".chart li button[aria-pressed=false]") ?? [])];
+      const said = gone.map((button) => `&off=${encodeURIComponent(`${button.closest(".chart").dataset.chart}/${named(button)}`)}`);
+      const whole = anchor.getAttribute("href").split("&off=")[0] + said.join("");
+      if (anchor.getAttribute("href") !== whole) anchor.setAttribute("href", whole);
     }
   }
 
@@ -98,6 +114,7 @@
     const names = hidden(chart);
     if (!names.delete(named(button))) names.add(named(button));
     apply(chart);
+    linked();
   });
 
   // The curve that is pointed at in the legend stands out.
@@ -114,7 +131,9 @@
 
   // Gradio may replace a chart or change it in place, which forgets what was switched off.
   const drawn = new MutationObserver(() => {
+    if (!Object.values(off).some((names) => names.size)) return;
     for (const chart of document.querySelectorAll(".chart[data-chart]")) if (off[chart.dataset.chart]?.size) apply(chart);
+    linked();
     drawn.takeRecords();
   });
   drawn.observe(document, { childList: true, subtree: true, attributeFilter: ["d", "data-off", "aria-pressed"] });
