@@ -23,7 +23,7 @@ from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.calibration import ByDistance, Dependence  # noqa: E402
+from unmask.calibration import ByDistance, Calibration, Dependence  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
@@ -302,6 +302,22 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
+    """As one that stayed behind when a network came back from another machine."""
+    data = Toy().read(_made(tmp_path))
+    for name, steps in (("both", 2), ("both-comb", 3)):
+        networks.trained(Toy(), name, data, tmp_path, seconds=9, updates=steps, tokens=100, say=lambda line: None)
+    one, other = (networks.loaded(tmp_path / f"{name}.safetensors", "cpu") for name in ("both", "both-comb"))
+    texts, path = measuring.sequences(data.valid, 2, "cpu"), tmp_path / "calibration-both.json"
+    with torch.no_grad():
+        for _ in range(2):
+            found = measuring.calibrated(Toy(), one, texts, [], path, 4, lambda line: None)
+        for model, rows in ((other, texts), (one, measuring.sequences(data.test, 2, "cpu"))):
+            with pytest.raises(unmask.InputError, match=r"a calibration of its own network, but '.*' is of another"):
+                measuring.calibrated(Toy(), model, rows, [], path, 4, pytest.fail)
+    assert Calibration.load(path).losses.keys() == found.losses.keys()
 
 
 def test_a_new_network_has_none_of_the_results_of_the_one_before(tmp_path, monkeypatch):

@@ -137,9 +137,18 @@ def orders_of(kind: Kind, count: int) -> dict[str, order.BlindOrder]:
 def calibrated(
     kind: Kind, model: Network, texts: Sequences, wanted: Iterable[Rule], path: Path, batch: int, say: Say
 ) -> Calibration:
-    """The calibration of a network that looks both ways, with every rule of the list; goes on with what is there."""
+    """The calibration of a network that looks both ways, with every rule of the list; goes on with what is there.
+
+    Raises:
+        InputError: if what is there is of another network or of other texts.
+    """
     predictor, count = model.predictor(), int(texts.counts.max())
-    kept = Calibration.load(path) if path.exists() else blank(fingerprint(model), texts, 0)
+    new = blank(fingerprint(model), texts, 0)
+    kept = Calibration.load(path) if path.exists() else new
+    if (kept.model, kept.source) != (new.model, new.source):
+        remedy = "Remove what was measured of the network that was there before."
+        detail = f"but '{path}' is of another network or of other texts"
+        raise InputError("folder", "hold a calibration of its own network", detail=detail, remedy=remedy)
 
     def save(found: Calibration) -> Calibration:
         found.save(path)
