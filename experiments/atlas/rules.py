@@ -81,11 +81,7 @@ def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
     """
     for steps in budgets(count):
         yield from _planned(kind, count, steps)
-    for threshold in THRESHOLDS:
-        sizes = size.Threshold(threshold)
-        yield Rule("confidence", f"threshold:{threshold:g}", Schedule(sizes, RANKED["confidence"]))
-    for bound in BOUNDS:
-        yield Rule("entropy", f"entropy-bound:{bound:g}", Schedule(size.EntropyBound(bound), RANKED["entropy"]))
+    yield from confident()
     # The published rounds are for one number of tokens; where texts differ, the order is cut evenly.
     if equal:
         yield Rule("dilated", "rounds", Schedule(size.Explicit(order.Dilated.rounds(count)), order.Dilated()))
@@ -93,6 +89,15 @@ def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
         for steps in budgets(count):
             yield Rule("dilated", f"even:{steps}", Schedule(size.Even(steps), order.Dilated()))
     yield from one_by_one(count)
+
+
+def confident() -> Iterator[Rule]:
+    """Rules that reveal whatever the predictions are sure of: thresholds and entropy bounds."""
+    for threshold in THRESHOLDS:
+        sizes = size.Threshold(threshold)
+        yield Rule("confidence", f"threshold:{threshold:g}", Schedule(sizes, RANKED["confidence"]))
+    for bound in BOUNDS:
+        yield Rule("entropy", f"entropy-bound:{bound:g}", Schedule(size.EntropyBound(bound), RANKED["entropy"]))
 
 
 def one_by_one(count: int) -> Iterator[Rule]:

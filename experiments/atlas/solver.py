@@ -1,0 +1,76 @@
+"""How many boards the Sudoku network of this repository solves under each rule: `python -m experiments.atlas.solver`.
+
+`models/sudoku` has a quarter of the parameters of the atlas's own networks, and was trained on one core of a CPU; so
+this runs on a CPU too. The boards are made here, with unique solutions and the same numbers of clues as those of the
+atlas, from a seed that neither training nor measuring uses.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from experiments import common
+from experiments.atlas import mistakes, rules, writing
+from experiments.atlas.kind import Rows
+from experiments.atlas.parts import say
+from experiments.atlas.rules import RANKED, Rule
+from experiments.atlas.sudoku import Sudoku, full, thinned, turned
+
+from unmask import load, order, size
+from unmask.schedule import Schedule
+
+SEED = 81
+STEPS = (7, 28)
+
+
+def puzzles(count: int) -> Rows:
+    """So many boards with unique solutions, and which of their cells are empty."""
+    rng = np.random.default_rng(SEED)
+    solved = turned(full(count, rng=rng).astype(np.uint8), rng=rng)
+    return Rows(solved.astype(np.int64), thinned(solved.astype(np.int8), rng=rng) < 0)
+
+
+def compared(kind: Sudoku, count: int) -> Iterator[Rule]:
+    """The rules: planned and reactive orders in few steps and one by one, thresholds and entropy bounds.
+
+    Arguments:
+        kind: The kind.
+        count: Empty cells of a board, of the one that has most.
+    """
+    orders = {"random": order.Random(), "spread": rules.spread(kind), "comb": rules.comb(kind), **RANKED}
+    for steps in STEPS:
+        for name, which in orders.items():
+            yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
+    yield from rules.confident()
+    for name in ("random", "margin"):
+        yield Rule(name, f"even:{count}", Schedule(size.Even(count), orders[name]))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m experiments.atlas.solver", description=__doc__.split("\n")[0])
+    parser.add_argument("--model", default="models/sudoku", help="the network")
+    parser.add_argument("--boards", type=int, default=512, help="how many boards to fill")
+    parser.add_argument("--batch", type=int, default=64, help="boards at once")
+    parser.add_argument("--folder", type=Path, default=Path("runs") / "solver", help="where filled boards are kept")
+    parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the table goes")
+    options = parser.parse_args(arguments)
+    with mistakes.told():
+        solve(options.model, options.boards, options.batch, options.folder, options.results)
+
+
+@torch.no_grad()
+def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> None:
+    """Fill the boards under each rule, going on where an earlier run stopped, and write atlas-solver.csv."""
+    kind, rows = Sudoku(), puzzles(boards)
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = list(compared(kind, int(rows.hidden.sum(axis=1).max())))
+    path = folder / "texts.npz"
+    writing.written(load(model).predictor(), wanted, rows, boards, path, "cpu", batch, say)
+    found = list(writing.scored(kind, rows, path, wanted, wanted[-2]))
+    common.write(results / "atlas-solver.csv", list(found[0]), found)
+
+
+if __name__ == "__main__":
+    main()
