@@ -56,7 +56,7 @@ _TABLE = (8, 16, 32, 64)
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
-    help="Number of places at which random and spread orders are measured; more is finer and slower.",
+    help="How many different numbers of visible tokens to try for random and spread orders. More is finer and slower.",
 )  # fmt: skip
 @click.option(
     "--dependence",
@@ -87,9 +87,10 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
-    The command measures a comb each time it moves on to the next token of every segment, and other orders at --points
-    places. It measures 'left-to-right' everywhere. This takes one evaluation per token, and gives `unmask advise` the
-    cost of that order, one token at a time, as one more reference.
+    For each order, the command measures the loss with different numbers of tokens visible: for a comb, each time it
+    moves on to the next token of every segment; for 'left-to-right', after every token; for other orders, with --points
+    different numbers of tokens. 'left-to-right' takes one evaluation per token. In return, `unmask advise` has one more
+    reference, the cost of that order one token at a time.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
     model. Each time you run the same command again, it uses twice as many; or set --texts. The file is saved after
