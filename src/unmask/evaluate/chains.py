@@ -80,7 +80,9 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
     check.instance("schedule", schedule, Schedule, "be a Schedule")
     joint = check.numbers("target", target)
     if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        raise check.InputError("target", "have one axis per token, all of equal size", found=f"the shape {joint.shape}")
+        raise check.InputError(
+            "target", "have one axis per token, all of equal size", detail=f"but its shape is {joint.shape}"
+        )
     check.probabilities("target", joint.ravel())
     if (vocab := joint.shape[0]) != predictor.vocab:
         raise check.InputError("target", f"have {predictor.vocab} tokens, like the predictor", found=f"{vocab}")
