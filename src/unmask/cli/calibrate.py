@@ -104,11 +104,11 @@ def calibrate(
     'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
-    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. The command runs
-    each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order
-    and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks
-    are counted from the first token to fill. For a block-causal model, they are counted from the beginning of the text,
-    like the model's own blocks ('whole-blocks-32').
+    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right with one token per step. The
+    command runs each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then
+    chooses the order and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among
+    --rules instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from
+    the beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
     what is given. The command then measures losses by the share of tokens revealed, and counts bits per token to fill.
@@ -136,8 +136,8 @@ def calibrate(
     In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens were
     revealed, so an order alone does not determine the losses. For such a model, the command measures planned schedules
     instead, exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs
-    with even sizes in 4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one.
-    Choose others with --rules, such as 'whole-comb/cosine:24'.
+    with even sizes in 4, 8, 16, … steps, left to right with one token per step, and random order in 16 and 64 steps and
+    with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
 
     JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long
     (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each
