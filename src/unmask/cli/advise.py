@@ -116,7 +116,7 @@ def advise(
     standard order that is advised because no other was clearly better, or null), compared (rows of {order,
     bits_per_token, error}, on the held-out texts), gain (bits per token that the learned order saves there over the
     best standard one), gain_error, searched and held_out (numbers of texts), evaluations (of each text, in the search),
-    seconds, schedule, saved, advice. Without texts, the fields from compared to seconds are null.
+    seconds, schedule, saved, advice. Without texts, the fields from 'compared' to 'seconds' are null.
     """
     if dependence is not None:
         useless = (("calibration", calibration), ("target", target))
