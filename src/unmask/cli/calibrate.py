@@ -111,8 +111,9 @@ def calibrate(
     the beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
-    what is given. The command then measures losses by the share of tokens revealed, and counts bits per token to fill.
-    It skips rows that are too long for the model, or for --length, and says how many; it never cuts a row.
+    what is given. The command then measures losses by the share of tokens revealed, and gives costs in bits per token
+    that the model fills. It skips rows that are too long for the model, or for --length, and says how many; it never
+    cuts a row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
     over random sets of visible positions, from none to all but two. For text this is averaged by distance; with

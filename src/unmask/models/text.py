@@ -133,7 +133,7 @@ class Alphabet(Codec):
             named = f" {self.characters!r}" if self.vocab <= _NAMED else ""
             raise check.InputError(
                 name,
-                f"use the {self.vocab} characters of the alphabet{named}",
+                f"use only the {self.vocab} characters of the alphabet{named}",
                 detail=f"but has {error.args[0]!r} at character {where + 1}",
             ) from None
         note(_SMALLER)
