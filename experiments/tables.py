@@ -205,11 +205,11 @@ def halves() -> str:
                 [
                     f"{half}, {steps} steps",
                     other,
-                    f"{said['order']}, {'sizes of its own' if said['size'] == 'best' else said['size']}",
+                    f"{said['order']}, {'computed sizes' if said['size'] == 'best' else said['size']}",
                     *(f"{bits:.3f} ± {error:.3f}" for bits, error in pairs),
                 ]
             )
-    return markdown(["calibrated on the", "measured on the", "advised", "said", "measured", "random, even"], body)
+    return markdown(["calibrated on the", "measured on the", "advised", "predicted", "measured", "random, even"], body)
 
 
 _FRONTIER = {

@@ -10,7 +10,7 @@ from unmask.models.text import Alphabet
 
 def test_capitals_are_read_as_small_letters_with_a_warning():
     codec = Alphabet("abc ")
-    with pytest.warns(Note, match="^Capital letters are read as small ones"):
+    with pytest.warns(Note, match="^Capital letters are converted to lower case"):
         assert codec.encode("Ab CaB").tolist() == codec.encode("ab cab").tolist()
     with pytest.warns(Note):
         assert codec.prompt("A_C", 9) == [0, 9, 2]
@@ -76,7 +76,7 @@ def test_a_command_says_so_once_on_stderr(command, tmp_path):
         return result
 
     loud, quiet = said(text), said(text.lower())
-    assert loud.stderr.count("Note: Capital letters are read as small ones") == 1
+    assert loud.stderr.count("Note: Capital letters are converted to lower case") == 1
     assert "Note" not in quiet.stderr
     if command == "generate":
         assert loud.stdout == quiet.stdout

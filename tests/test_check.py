@@ -82,7 +82,7 @@ from unmask.information.curve import Curve
         (
             lambda: output_law(Parity(2).marginals, size.Even(1), [[0.5, 0.25, 0.25]]),
             ValueError,
-            "Argument 'target' must have one axis per token, all of equal size, not the shape (1, 3).",
+            "Argument 'target' must have one axis per token, all of equal size, but its shape is (1, 3).",
         ),
         (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but it ends at -0.5."),
         (lambda: Curve([]), ValueError, "Argument 'loss' must be a non-empty list of finite numbers."),

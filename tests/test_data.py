@@ -495,13 +495,13 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         (
             {"text": "ab9"},
             None,
-            f"{FITS} text must use the 27 characters of the alphabet 'abcdefghijklmnopqrstuvwxyz '",
+            f"{FITS} text must use only the 27 characters of the alphabet 'abcdefghijklmnopqrstuvwxyz '",
         ),
-        ({"prompt": "ab", "answer": "9"}, None, f"{FITS} answer must use the 27 characters"),
-        ({"prompt": "a9", "answer": "b"}, None, f"{FITS} prompt must use the 27 characters"),
-        ({"prompt": "a_", "answer": "b"}, None, f"{FITS} prompt must use the 27 characters"),
-        ({"prompt": "a9"}, 3, f"{FITS} prompt must use the 27 characters"),
-        ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use the 27 characters"),
+        ({"prompt": "ab", "answer": "9"}, None, f"{FITS} answer must use only the 27 characters"),
+        ({"prompt": "a9", "answer": "b"}, None, f"{FITS} prompt must use only the 27 characters"),
+        ({"prompt": "a_", "answer": "b"}, None, f"{FITS} prompt must use only the 27 characters"),
+        ({"prompt": "a9"}, 3, f"{FITS} prompt must use only the 27 characters"),
+        ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use only the 27 characters"),
         ({"text": "ab", "given": "a__"}, None, "with gaps, but line 7 of 'rows.jsonl' has 2 and 3."),
         (
             {"text": "ab", "given": "b_"},
@@ -540,7 +540,9 @@ def test_a_stranger_s_codec_that_fails_is_one_sentence():
 
     with pytest.raises(InputError, match=f"^{FITS} text must be text that the model can encode"):
         data.encode(model(Strange()), row(text="ax"))
-    with pytest.raises(InputError, match=r"must be made of the 3 tokens of the model, but line 7 of 'rows.jsonl' has"):
+    with pytest.raises(
+        InputError, match=r"must contain only the 3 tokens of the model, but line 7 of 'rows.jsonl' has"
+    ):
         data.encode(model(Strange()), row(text="ac"))
     with pytest.raises(InputError, match="'model' must have a chat template"):
         data.encode(model(Strange()), row(prompt="a", answer="b"), chat=True)
@@ -576,7 +578,7 @@ def test_a_chat_model_is_given_messages(tmp_path):
         found = data.encode(known, row(prompt=message), answer=5)
         assert found.tokens.tolist() == [*talking.chat(message), *[4] * 5]
         assert found.first == found.tokens.size - 5 == (~found.masked).sum()
-    with pytest.raises(InputError, match="its prompt must be made of tokens of the model other than its mask token"):
+    with pytest.raises(InputError, match="its prompt must contain only tokens of the model other than its mask token"):
         data.encode(known, row(prompt="zebra"), answer=5)
 
 
@@ -595,9 +597,9 @@ def test_prompts_and_texts_of_a_tokenizer(tmp_path):
     assert found.masked.tolist() == [False, False, False, True]
     assert data.encode(known, row(prompt="[CLS] the _"), answer=3).tokens.tolist() == [2, 5, 4]
     for prompt in ("the zebra", "the [MASK]"):
-        with pytest.raises(InputError, match=f"{FITS} prompt must be made of tokens of the model other than its m"):
+        with pytest.raises(InputError, match=f"{FITS} prompt must contain only tokens of the model other than its m"):
             data.encode(known, row(prompt=prompt, answer="cat"))
-    with pytest.raises(InputError, match=f"{FITS} answer must be made of the ordinary tokens of the model, but has"):
+    with pytest.raises(InputError, match=f"{FITS} answer must contain only ordinary tokens of the model, but has"):
         data.encode(known, row(prompt="the", answer="[SEP]"))
 
 

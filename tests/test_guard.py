@@ -384,7 +384,8 @@ def test_the_next_free_port_is_taken(monkeypatch):
             assert found.getsockname()[1] > first.getsockname()[1]
         monkeypatch.setattr(server, "_PORTS", 1)
         with pytest.raises(
-            ValueError, match=r"^Argument 'port' must be free to listen on, but none from .* is\. Choose another port"
+            ValueError,
+            match=r"^Argument 'port' must be free to listen on, but no port from .* is\. Choose another port",
         ):
             server.listening("127.0.0.1", None)
 

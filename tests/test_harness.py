@@ -362,7 +362,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         (["--schedule", "confidence"], "Argument 'schedule' must be a single schedule, but 'confidence' stands for 7."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
-            "Argument 'schedule' must be given once, not 'comb/even:1' twice.",
+            "Argument 'schedule' must be given once, but 'comb/even:1' is given twice.",
         ),
         (["--schedule", "comb/even:few"], "Argument 'schedule' must be valid, but 'comb/even:few' is not"),
         (["--schedule", "cmob/even:4"], "Argument 'schedule' must be valid, but 'cmob/even:4' is not"),

@@ -288,7 +288,7 @@ def test_masked_tokens_of_a_prompt_are_the_tokenizers_or_underscores(model):
     assert model.codec.prompt("the [MASK] [MASK] sat [MASK]", MASK) == expected
     assert model.codec.prompt("[MASK] _", MASK) == [MASK, words["_"]]
     assert model.codec.prompt("the cat [SEP] _", MASK) == [words["the"], words["cat"], SEP, MASK]
-    with pytest.raises(ValueError, match="must be made of tokens of the model, but has 'zebra' at character 5"):
+    with pytest.raises(ValueError, match="must contain only tokens of the model, but has 'zebra' at character 5"):
         model.codec.prompt("the zebra _", MASK)
 
 
@@ -304,7 +304,9 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
     for message, seen in (("the [MASK] cat", r"'\[MASK\]'"), ("the zebra", "'zebra'")):
-        must = f"'prompt' must be made of tokens of the model other than its mask token, but has {seen} at character 5"
+        must = (
+            f"'prompt' must contain only tokens of the model other than its mask token, but has {seen} at character 5"
+        )
         with pytest.raises(ValueError, match=must):
             model.codec.chat(message)
 

@@ -136,8 +136,11 @@ def test_divergence_is_infinite_off_the_support_and_zero_at_home():
         (lambda: entropy([[0.5, 0.5]], [0, 0]), "Argument 'positions' must hold different positions, not [0, 0]."),
         (lambda: entropy([0.5, 0.5], given=[3]), "Argument 'given' must be at most 0, not 3."),
         (lambda: kl([1.0], [0.5, 0.5]), "Argument 'q' must have the shape of 'p', (1,), not (2,)."),
-        (lambda: loss_curve([1.0]), "Argument 'information' must be a list of at least 2 numbers, not the shape (1,)."),
-        (lambda: information.drops([]), "Argument 'loss' must be a list of at least 1 number, not the shape (0,)."),
+        (
+            lambda: loss_curve([1.0]),
+            "Argument 'information' must be a list of at least 2 numbers, but its shape is (1,).",
+        ),
+        (lambda: information.drops([]), "Argument 'loss' must be a list of at least 1 number, but its shape is (0,)."),
     ],
 )
 def test_bad_arguments_are_answered_in_one_sentence(call, sentence):

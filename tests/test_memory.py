@@ -84,7 +84,7 @@ def test_training_that_runs_out_of_memory_names_what_to_lower():
     from unmask.train.memory import fitting
 
     small = Config(4, 8, width=8, layers=1, heads=2, hidden=32)
-    sentence = "Argument 'batch' must fit into memory, but there was not enough. Use a smaller value."
+    sentence = "Argument 'batch' must be smaller, because there was not enough memory."
     with pytest.raises(InputError) as raised, fitting(small, 1000):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
     assert str(raised.value) == sentence

@@ -76,7 +76,7 @@ def test_count_vectors_are_complete():
 
 def test_exact_curves_have_a_stated_reach():
     wide = Mixture([1.0], np.full((1, 50), 0.02), length=10)
-    with pytest.raises(ValueError, match=r"^The exact curve needs at most 2000000 vectors .*estimate_curve"):
+    with pytest.raises(ValueError, match=r"^The exact curve needs at most 2,000,000 vectors .*estimate_curve"):
         wide.curve()
     long = Mixture([1.0], np.full((1, 21, 2), 0.5))
     with pytest.raises(ValueError, match=r"^The exact curve needs at most 2\^20 sequences, .*estimate_curve"):

@@ -636,7 +636,7 @@ def test_spacing_without_an_order_says_what_to_write(word, way_out):
 
     with pytest.raises(InputError) as caught:
         order_named(word)
-    assert str(caught.value) == f"Argument 'order' must name a distance and an order, not '{word}'. Try {way_out}."
+    assert str(caught.value) == f"Argument 'order' must have a distance and an order, not '{word}'. Try {way_out}."
 
 
 def test_what_does_not_go_together_is_said_in_the_words_of_the_command():

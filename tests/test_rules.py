@@ -219,7 +219,7 @@ def test_a_target_that_nothing_keeps_is_said_so():
     """Texts that differ, and few places: so many steps as one by one has are not among the measured ones."""
     masked = torch.arange(LENGTH) >= torch.arange(TEXTS)[:, None] % 5
     losses = {"random": measure(PREDICTOR, order.Random(), GIVEN, masked=masked, rng=0, points=3)}
-    with pytest.raises(InputError, match=r"'target' must be larger, not 0\. No measured schedule meets this target"):
+    with pytest.raises(InputError, match=r"'target' must be larger than 0\. No measured schedule meets this target"):
         advise(Calibration(LENGTH, "", TEXTS, losses), target=0.0)
 
 

@@ -92,7 +92,7 @@ def test_draws_avoid_tokens_of_probability_zero():
         (lambda: Table(1.0), "Argument 'probabilities' must have at least one axis, one per position."),
         (
             lambda: Table([[0.5, 0.5, 0.0]]),
-            "Argument 'probabilities' must have axes of equal size, not the shape (1, 3).",
+            "Argument 'probabilities' must have axes of equal size, but its shape is (1, 3).",
         ),
         (
             lambda: Table(np.zeros(2**24 + 1)),

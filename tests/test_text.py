@@ -12,7 +12,9 @@ def test_alphabets_and_bytes_round_trip():
 
 
 def test_foreign_characters_are_named_with_their_place():
-    with pytest.raises(ValueError, match="must use the 2 characters of the alphabet 'ab', but has 'c' at character 3"):
+    with pytest.raises(
+        ValueError, match="must use only the 2 characters of the alphabet 'ab', but has 'c' at character 3"
+    ):
         Alphabet("ab").encode("abc")
     with pytest.raises(ValueError, match="a string of at least one character, all different"):
         Alphabet("aa")

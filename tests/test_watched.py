@@ -209,7 +209,9 @@ def test_the_advised_preset_is_the_schedule_of_the_advice(name):
         with pytest.raises(InputError, match="must be one that needs no calibration"):
             next(runs.watch(writer, "", (runs.Side(found.order, found.size, 16), PLAIN), seed=0))
         choice = runs.Side("halton", found.size, 16, writer, None, calibration)
-        with pytest.raises(InputError, match=r"must suit the order halton, not 'optimal'\. 'optimal' is for orders"):
+        with pytest.raises(
+            InputError, match=r"must suit the order halton, but 'optimal' does not\. 'optimal' is for orders"
+        ):
             next(runs.watch(writer, "", (choice, PLAIN), seed=0))
 
 

@@ -77,7 +77,7 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
     except (TypeError, ValueError):
         raise InputError(name, "be a number", found=shown(cast(object, value)), empty=value is None) from None
     except OverflowError:
-        raise InputError(name, "be finite", found="a larger number than a float can hold") from None
+        raise InputError(name, "be finite", found="a number too large for a float") from None
     if not np.isfinite(number):
         raise InputError(name, "be finite", found=f"{number}")
     if least is not None and number < least:
@@ -217,7 +217,7 @@ def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.
         raise InputError(name, "hold integers", found=f"{given.dtype}")
     given = np.atleast_2d(given.astype(np.int64))
     if given.ndim != 2 or given.shape[1] != length:
-        raise InputError(name, f"have {length} positions", found=f"the shape {given.shape}")
+        raise InputError(name, f"have {length} positions", detail=f"but its shape is {given.shape}")
     if given.size and (given.min() < 0 or given.max() >= vocab):
         raise InputError(name, f"hold token ids from 0 to {vocab - 1}")
     return given

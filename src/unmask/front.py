@@ -135,7 +135,7 @@ def calibrate(
         blocks: Tokens of a block, for a model that fills one after the other: several orders inside blocks are then
             measured as rules, and none of the whole text unless `orders` says so.
         texts: How many sequences, at most.
-        points: Places at which orders are measured; more is finer and slower.
+        points: How many different numbers of visible tokens to try for an order; more is finer and slower.
         seed: Seeds everything that is random.
         progress: Called with the name of an order or rule and the number of texts evaluated since the last call.
     """

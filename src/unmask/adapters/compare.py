@@ -152,7 +152,7 @@ def _schedules(given: Sequence[str], length: int) -> dict[str, Schedule]:
     found = {}
     for words in given:
         if words in found:
-            raise check.InputError("schedule", "be given once", found=f"'{words}' twice")
+            raise check.InputError("schedule", "be given once", detail=f"but '{words}' is given twice")
         found[words] = schedule_given(words, length)
     return found
 

@@ -40,7 +40,7 @@ def listening(host: str, port: int | None) -> socket.socket:
             found.close()
         else:
             return found
-    where = f"{host}:{port}" if port is not None else f"none from {_FIRST} to {_FIRST + _PORTS - 1} on {host}"
+    where = f"{host}:{port}" if port is not None else f"no port from {_FIRST} to {_FIRST + _PORTS - 1} on {host}"
     detail = f"but {where} is{' not' if port is not None else ''}"
     raise check.InputError("port", "be free to listen on", detail=detail, remedy="Choose another port.")
 

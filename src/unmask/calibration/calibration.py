@@ -124,8 +124,9 @@ class Calibration:
         if check.integer("steps", steps, least=1, most=check.EXACT) > losses.most:
             raise check.InputError(
                 "steps",
-                f"be at most {losses.most} for the order {name}, which was measured at that many places",
+                f"be at most {losses.most}",
                 found=f"{steps}",
+                detail=f"because the order {name} was measured at that many places",
             )
         best = losses.best(steps)
         found = losses.forecast(best)

@@ -130,9 +130,7 @@ def choose(calibration: Calibration, target: float | None, steps: int | None, co
     kept = [rule.spent for rule in calibration.rules.values() if rule.cost <= _allowed(limit)]
     fewest = min([blind, *kept])
     if fewest == math.inf:
-        raise check.InputError(
-            "target", "be larger", found=f"{target:g}", remedy="No measured schedule meets this target."
-        )
+        raise check.InputError("target", f"be larger than {target:g}", remedy="No measured schedule meets this target.")
     allowed = fewest * (1 + TOLERANCE)
     count = int(blind if blind <= allowed else min(most, max(1, math.floor(allowed))))
     return Choice(reference, best, limit, count, _ranked(calibration, count, fewest if fewest < blind else 0.0))

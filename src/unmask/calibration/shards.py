@@ -197,7 +197,7 @@ class MixedTally(Tally):
         if held > _CELLS or stored > _STORED:
             raise check.InputError(
                 "tokens",
-                f"be fewer texts, because {counts.size} texts of up to {length} tokens are too many to measure at "
+                f"hold fewer texts, because {counts.size} texts of up to {length} tokens are too many to measure at "
                 f"{places} places",
                 remedy="Measure fewer texts, or at fewer places.",
             )

@@ -67,14 +67,14 @@ def advise(
 ) -> Report:
     """Recommend a schedule: how many steps, which order and which sizes.
 
-    The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is counted from
-    the best cost of one token at a time, among the orders that were measured. The advice is the schedule with the
+    The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
+    best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
     fewest steps that is predicted to meet the target, or with --steps the best schedule of that many steps. `advise`
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by at most one
     percent. The predicted cost is for new texts, not for those used to choose the schedule. It is the cost at
-    temperature 1. If you decode greedily or count right answers, compare the advice with rules that look at predictions
-    by your own score: such a rule can be better than its cost suggests.
+    temperature 1. If you decode greedily or count right answers, also try rules that look at predictions, and use your
+    own score to compare them with the advice. Such a rule can be better than its cost suggests.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
@@ -116,7 +116,7 @@ def advise(
     standard order that is advised because no other was clearly better, or null), compared (rows of {order,
     bits_per_token, error}, on the held-out texts), gain (bits per token that the learned order saves there over the
     best standard one), gain_error, searched and held_out (numbers of texts), evaluations (of each text, in the search),
-    seconds, schedule, saved, advice. Without texts, the fields from compared to seconds are null.
+    seconds, schedule, saved, advice. Without texts, the fields from 'compared' to 'seconds' are null.
     """
     if dependence is not None:
         useless = (("calibration", calibration), ("target", target))

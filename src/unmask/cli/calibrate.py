@@ -56,7 +56,7 @@ _TABLE = (8, 16, 32, 64)
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
-    help="Number of places at which random and spread orders are measured; more is finer and slower.",
+    help="How many different numbers of visible tokens to try for random and spread orders. More is finer and slower.",
 )  # fmt: skip
 @click.option(
     "--dependence",
@@ -87,9 +87,10 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
-    The command measures a comb each time it moves on to the next token of every segment, and other orders at --points
-    places. It measures 'left-to-right' everywhere. This takes one evaluation per token, and gives `unmask advise` the
-    cost of that order, one token at a time, as one more reference.
+    For each order, the command measures the loss with different numbers of tokens visible: for a comb, each time it
+    moves on to the next token of every segment; for 'left-to-right', after every token; for other orders, with --points
+    different numbers of tokens. 'left-to-right' takes one evaluation per token. In return, `unmask advise` has one more
+    reference, the cost of that order one token at a time.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
     model. Each time you run the same command again, it uses twice as many; or set --texts. The file is saved after
@@ -103,15 +104,16 @@ def calibrate(
     'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
-    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right one by one. The command runs
-    each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then chooses the order
-    and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among --rules instead. Blocks
-    are counted from the first token to fill. For a block-causal model, they are counted from the beginning of the text,
-    like the model's own blocks ('whole-blocks-32').
+    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right with one token per step. The
+    command runs each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then
+    chooses the order and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among
+    --rules instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from
+    the beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
-    what is given. The command then measures losses by the share of tokens revealed, and counts bits per token to fill.
-    It skips rows that are too long for the model, or for --length, and says how many; it never cuts a row.
+    what is given. The command then measures losses by the share of tokens revealed, and gives costs in bits per token
+    that the model fills. It skips rows that are too long for the model, or for --length, and says how many; it never
+    cuts a row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
     over random sets of visible positions, from none to all but two. For text this is averaged by distance; with
@@ -135,8 +137,8 @@ def calibrate(
     In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens were
     revealed, so an order alone does not determine the losses. For such a model, the command measures planned schedules
     instead, exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs
-    with even sizes in 4, 8, 16, … steps, left to right one by one, and random order in 16 and 64 steps and one by one.
-    Choose others with --rules, such as 'whole-comb/cosine:24'.
+    with even sizes in 4, 8, 16, … steps, left to right with one token per step, and random order in 16 and 64 steps and
+    with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
 
     JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long
     (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each

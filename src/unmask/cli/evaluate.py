@@ -93,9 +93,10 @@ def evaluate(
     The command replays every schedule in your lists on the text: it reveals the text's own tokens instead of drawing
     new ones. Without lists, it compares two orders, random and comb, each with even sizes in 8, 16 and 32 steps. All
     schedules use the same sequences and seeds, so their differences have small errors. The cost is a total: the model's
-    own error in that order, plus what you lose by revealing tokens in parallel. The excess is the cost above the same
-    model revealing one token at a time in random order. This reference is an unbiased estimate from 32 evaluations of
-    each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
+    own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more a schedule
+    costs than revealing one token at a time in random order with the same model. This reference is an unbiased estimate
+    from 32 evaluations of each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the
+    number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same. Its reference uses one random order per sequence.

@@ -80,8 +80,8 @@ _PARTS = (
 @click.option("--prompt", help="Text to complete. Each _, or the model's own mask token, is a gap of one token.")
 @click.option(
     "--chat", is_flag=True,
-    help="Treat the prompt as a message and write an answer, with the model's chat template. --length sets the tokens "
-    "of the answer. [default: 128]",
+    help="Treat the prompt as a message and write an answer, with the model's chat template. --length is "
+    "the number of tokens of the answer. [default: 128]",
 )  # fmt: skip
 @click.option("--data", type=options.FILE, metavar="FILE", help=f"File of prompts, one per row: {options.DATA}")
 @options.column

@@ -123,8 +123,8 @@ ORDER_HELP = (
     "apart."
 )
 REVISION_HELP = (
-    f"Take tokens back in one of these ways: {', '.join(revisions.REVISION_WORDS)}. A number after a colon says how "
-    "much, as in cap:0.1. The texts then have no exact likelihood."
+    f"Take tokens back in one of these ways: {', '.join(revisions.REVISION_WORDS)}. Most of them take "
+    "a number after a colon, as in cap:0.1. The texts then have no exact likelihood."
 )
 RULE_HELP = f"A published rule instead of --order and --size: {', '.join(RULES)}."
 
@@ -236,7 +236,7 @@ workers = bundled(
         "--workers", type=INTEGER, metavar="N",
         help="With ray: number of workers. [default: as many as the cluster has room for]",
     ),
-    click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, such as auto."),
+    click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, or auto to find it."),
 )  # fmt: skip
 
 

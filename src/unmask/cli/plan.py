@@ -63,9 +63,9 @@ def plan(
 
     With --target, the command finds the fewest steps instead; `unmask steps` is another name for this. Say what you
     know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC, the command computes
-    guarantees for every such distribution, in three versions: by the paper's theorem, by its simplified formula, and
-    exactly. It does this for the paper's sizes and for the minimax sizes, which are the best possible. For a
-    distribution or a curve, you also get the fewest steps that each schedule needs on exactly that data.
+    guarantees for every distribution with these values, in three versions: by the paper's theorem, by its simplified
+    formula, and exactly. It does this for the paper's sizes and for the minimax sizes, which are the best possible. For
+    a distribution or a curve, you also get the fewest steps that each schedule needs on exactly that data.
 
     \b
     Examples:

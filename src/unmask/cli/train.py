@@ -111,8 +111,8 @@ def train(
     tokens and three read from them. One text in eight begins with given tokens, so the model learns to
     continue a prompt.
 
-    A schedule here is an order that does not look at predictions, with even sizes in a number of steps. left-to-right
-    with as many steps as tokens gives an ordinary language model.
+    Here, a schedule is an order that does not look at predictions, with even sizes in a given number of steps.
+    left-to-right with as many steps as tokens gives an ordinary language model.
 
     \b
     Examples:

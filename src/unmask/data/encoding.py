@@ -126,7 +126,7 @@ def _checked(model: "Model", row: Row, found: Encoded) -> Encoded:
         raise _bad(row, "have something to fill in each row", "has nothing to fill")
     known = found.tokens[found.tokens != model.predictor.mask]
     if known.size and not (known.min() >= 0 and known.max() < model.predictor.vocab):
-        raise _bad(row, f"be made of the {model.predictor.vocab} tokens of the model", "has others")
+        raise _bad(row, f"contain only the {model.predictor.vocab} tokens of the model", "has others")
     return found
 
 

@@ -106,7 +106,7 @@ class LinearCode(Code):
             raise check.InputError(
                 "",
                 f"The exact curve needs a length of at most {_MOST_LENGTH} and at most 2^22 codewords in the code or "
-                f"in its dual, not length {self.length} and {self.vocab}^{smaller} codewords",
+                f"in its dual, not a length of {self.length} and {self.vocab}^{smaller} codewords",
                 remedy="Use {estimate_curve} to estimate it.",
             )
         size = _sizes(self.length)

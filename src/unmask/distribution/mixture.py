@@ -135,7 +135,7 @@ class Mixture(Distribution):
         if not self._few_types():
             raise check.InputError(
                 "",
-                f"The exact curve needs at most {_MOST_TYPES} vectors of token counts, but {self.length} tokens of "
+                f"The exact curve needs at most {_MOST_TYPES:,} vectors of token counts, but {self.length} tokens of "
                 f"{self.vocab} kinds have more",
                 remedy="Use {estimate_curve} to estimate it.",
             )

@@ -60,7 +60,7 @@ class Table(Distribution):
         if cells.ndim == 0:
             raise check.InputError("probabilities", "have at least one axis, one per position")
         if len(set(cells.shape)) > 1:
-            raise check.InputError("probabilities", "have axes of equal size", found=f"the shape {cells.shape}")
+            raise check.InputError("probabilities", "have axes of equal size", detail=f"but its shape is {cells.shape}")
         if cells.size > _MOST_CELLS:
             raise check.InputError("probabilities", "have at most 2^24 cells", found=f"{cells.size}")
         check.probabilities("probabilities", cells.ravel())

@@ -80,7 +80,8 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
     check.instance("schedule", schedule, Schedule, "be a Schedule")
     joint = check.numbers("target", target)
     if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        raise check.InputError("target", "have one axis per token, all of equal size", found=f"the shape {joint.shape}")
+        shape = f"but its shape is {joint.shape}"
+        raise check.InputError("target", "have one axis per token, all of equal size", detail=shape)
     check.probabilities("target", joint.ravel())
     if (vocab := joint.shape[0]) != predictor.vocab:
         raise check.InputError("target", f"have {predictor.vocab} tokens, like the predictor", found=f"{vocab}")
@@ -104,10 +105,8 @@ def _check_schedule(schedule: Schedule) -> None:
     if schedule.spaced is not None or isinstance(order, Calibrated | EndLater) or isinstance(size, Stable):
         raise check.InputError("schedule", "not use Spaced, Calibrated, EndLater or Stable, which cannot be enumerated")
     if isinstance(order, BlindOrder) and not isinstance(order, Random) and not order.fixed:
-        raise check.InputError(
-            "schedule", "have a random or a fixed order", found=check.shown(order),
-            remedy="To fix a comb, give it a shift.",
-        )  # fmt: skip
+        remedy = "To fix a comb, give it a shift."
+        raise check.InputError("schedule", "have a random or a fixed order", found=check.shown(order), remedy=remedy)
     if isinstance(size, Blind) and not isinstance(size, Planned | LogLinear):
         raise check.InputError("schedule", "have fixed or log-linear sizes", found=check.shown(size))
     if rule is not None and rule.extra:

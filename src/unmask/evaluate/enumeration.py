@@ -86,7 +86,9 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
     require_blind(size)
     joint = check.numbers("target", target)
     if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        raise check.InputError("target", "have one axis per token, all of equal size", found=f"the shape {joint.shape}")
+        raise check.InputError(
+            "target", "have one axis per token, all of equal size", detail=f"but its shape is {joint.shape}"
+        )
     check.probabilities("target", joint.ravel())
     length, vocab = joint.ndim, joint.shape[0]
     _check_small("target", length, vocab)

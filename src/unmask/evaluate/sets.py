@@ -88,7 +88,7 @@ class SetLosses:
         given = np.full(count, 1 / count) if probabilities is None else probabilities
         weights = check.probabilities("probabilities", given)
         if weights.shape != (count,):
-            raise check.InputError("probabilities", f"hold {count} numbers", found=f"the shape {weights.shape}")
+            raise check.InputError("probabilities", f"hold {count} numbers", detail=f"but its shape is {weights.shape}")
         entropy = _entropies(rows.astype(np.int64), weights)
         sets = np.arange(entropy.size)
         # Rounding may leave a difference of entropies below zero.

@@ -308,7 +308,9 @@ def _series(name: str, values: ArrayLike, *, least: int) -> NDArray[np.float64]:
     array = check.numbers(name, values)
     if array.ndim != 1 or array.size < least:
         raise check.InputError(
-            name, f"be a list of at least {least} number{'s' if least > 1 else ''}", found=f"the shape {array.shape}"
+            name,
+            f"be a list of at least {least} number{'s' if least > 1 else ''}",
+            detail=f"but its shape is {array.shape}",
         )
     if not np.all(np.isfinite(array)):
         raise check.InputError(name, "hold finite numbers")

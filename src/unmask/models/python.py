@@ -248,7 +248,7 @@ def _of_file(path: Path) -> ModuleType:
 
 def _of_name(name: str) -> ModuleType:
     """The module of that name."""
-    with _said("model", "name a module of Python that can be imported", subject=f"'{name}'"):
+    with _said("model", "be a Python module that can be imported", subject=f"'{name}'"):
         return importlib.import_module(name)
 
 

@@ -163,7 +163,7 @@ def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
     """
     array = check.array("sizes", sizes)
     if array.ndim != 1 or array.size == 0:
-        raise check.InputError("sizes", "be a non-empty list", found=f"the shape {array.shape}")
+        raise check.InputError("sizes", "be a non-empty list", detail=f"but its shape is {array.shape}")
     if array.dtype.kind not in "iu":
         raise check.InputError("sizes", "hold integers", found=f"{array.dtype}")
     array = array.astype(np.int64)

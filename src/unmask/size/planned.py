@@ -147,7 +147,7 @@ def chen_zeta(dependence: float, target: float) -> int:
     target = check.real("target", target, above=0.0)
     ratio = dependence / target
     if not np.isfinite(ratio):
-        raise check.InputError("target", "be larger for this much dependence", found=f"{target:g}")
+        raise check.InputError("target", f"be larger than {target:g} for this much dependence")
     return 1 + int(np.ceil(ratio))
 
 

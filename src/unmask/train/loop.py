@@ -135,7 +135,7 @@ def train(
     check.integer("every", every, least=1)
     world, rank = _world()
     if recipe.batch % world:
-        raise check.InputError("batch", f"be a multiple of the {world} processes", found=f"{recipe.batch}")
+        raise check.InputError("batch", f"be a multiple of {world}, the number of processes", found=f"{recipe.batch}")
     device = torch.device(device)
     if weights is not None and weights.config != config:
         raise check.InputError("weights", f"have the shape {config}", found=f"{weights.config}")

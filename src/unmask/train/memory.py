@@ -94,9 +94,8 @@ def fitting(
             raise
         raise check.InputError(
             _largest(config, batch // processes),
-            "fit into memory",
-            detail="but there was not enough",
-            remedy="Use a smaller value.",
+            "be smaller",
+            detail="because there was not enough memory",
         ) from None
 
 

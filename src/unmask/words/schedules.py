@@ -84,7 +84,7 @@ def order_named(word: object) -> Within | order.Spaced:
     if begun := _SPACED_ALONE.fullmatch(word):
         number, slash, named = begun[1] or "8", "/" in word, word.rpartition("/")[2]
         known = named if slash and named in ORDER_WORDS else "confidence"
-        what = "name a distance and an order"
+        what = "have a distance and an order"
         raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):

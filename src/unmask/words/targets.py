@@ -74,9 +74,10 @@ def fewest_on(names: Sequence[str], known: Data, target: float, watch: Watch) ->
     rows: list[dict[str, Any]] = []
     for name in names:
         if curve.length > _MOST and not quick(name):
-            wanted = f"be one that never gets worse with more steps, such as minimax-tc, for more than {_MOST:,} tokens"
+            wanted = "be one that never gets worse with more steps, such as minimax-tc"
+            why = f"because there are more than {_MOST:,} tokens"
             remedy = "For any other size, every number of steps would have to be tried."
-            raise check.InputError("size", wanted, found=check.shown(name), remedy=remedy)
+            raise check.InputError("size", wanted, found=check.shown(name), detail=why, remedy=remedy)
     for name in names:
         family = size_family(name, curve)
         # Some families are scanned step by step, so that a bar can follow the number of steps tried.

@@ -239,7 +239,8 @@ def _check_measured(choice: Side, steps: int) -> None:
     if measured_as(choice.calibration, order_named(choice.order), steps) is None:
         known = ", ".join(choice.calibration.losses) or "none"
         remedy = f"'{choice.size}' is for orders that were measured on this model: {known}."
-        raise check.InputError("size", f"suit the order {choice.order}", found=f"'{choice.size}'", remedy=remedy)
+        unsuited = f"but '{choice.size}' does not"
+        raise check.InputError("size", f"suit the order {choice.order}", detail=unsuited, remedy=remedy)
 
 
 def _clamped(choice: Side, masked: int) -> str:
