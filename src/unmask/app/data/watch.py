@@ -245,7 +245,8 @@ def _check_measured(choice: Side, steps: int) -> None:
 def _clamped(choice: Side, masked: int) -> str:
     if choice.steps <= masked or ":" in choice.size:
         return ""
-    return f"There are only {counted(masked, 'token')} to fill, so {choice.steps:,} steps became {masked:,}."
+    there = "There is" if masked == 1 else "There are"
+    return f"{there} only {counted(masked, 'token')} to fill, so {choice.steps:,} steps became {masked:,}."
 
 
 def _revised(schedule: Schedule, choice: Side) -> Schedule:
