@@ -86,6 +86,12 @@ def test_the_stored_tree_is_what_the_script_draws(tmp_path):
         assert (tmp_path / name).read_text() == stored.read_text()
 
 
+def test_tables_have_numbers_to_the_right_and_words_to_the_left(script):
+    body = [["a", "comb 16", "–", "the same", "**1.5**"], ["b", "2 layers", "1.2 ± 0.1", "+0.3", "4 %"]]
+    table = script("common").markdown(["name", "rule", "bits", "more", "share"], body)
+    assert table.splitlines()[1] == "| --- | --- | ---: | ---: | ---: |"
+
+
 def test_the_moving_picture_shows_the_texts_that_were_written(script):
     writing = script("writing")
     texts = writing.stored()

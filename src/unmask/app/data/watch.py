@@ -237,8 +237,9 @@ def _check_measured(choice: Side, steps: int) -> None:
             "size", "be one that needs no calibration", remedy="Use the other sizes on the command line."
         )
     if measured_as(choice.calibration, order_named(choice.order), steps) is None:
-        known = ", ".join(choice.calibration.losses) or "none"
-        remedy = f"'{choice.size}' is for orders that were measured on this model: {known}."
+        known = ", ".join(choice.calibration.losses)
+        which = f": {known}" if known else ", and none was"
+        remedy = f"'{choice.size}' is for orders that were measured on this model{which}."
         raise check.InputError("size", f"suit the order {choice.order}", found=f"'{choice.size}'", remedy=remedy)
 
 
