@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -76,8 +77,10 @@ def places(name: str) -> tuple[list[Path], Path]:
 
 
 def markdown(head: list[str], body: list[list[str]]) -> str:
-    """A table for a page: the first column to the left, the others to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    """A table for a page: columns with numbers to the right, the first one and columns of words to the left."""
+    numbers = [any(re.search("^[^a-z]*[0-9][^a-z]*$", line[place]) for line in body) for place in range(len(head))]
+    sides = ["---", *("---:" if each else "---" for each in numbers[1:])]
+    lines = [head, sides, *body]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -587,8 +587,36 @@ def test_zeros_on_a_logarithmic_axis_are_marked():
     lines = [chart.Line("one", x, one, 0, zeros=True), chart.Line("two", x, two, 1, zeros=True)]
     shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_y=True))
     assert shown.count("▾") == 4
-    assert 'left:100.00%;bottom:0.6rem">▾' in shown  # two at one place stand one above the other
+    # Two at one place stand one above the other, as far apart as their names, which stand beside them.
+    assert 'left:100.00%;bottom:7.50%">▾' in shown
+    ends = shown.split('class="ends"')[1].split("</div>")[0]
+    assert 'left:100.00%;bottom:3.00%">one<' in ends
+    # A curve that is zero everywhere has no end to be named at.
+    assert ">two<" not in ends
     assert ">two</button></li>" in shown
+
+
+def test_names_stand_beside_the_marks_of_curves_that_end_with_zero():
+    x = np.array([1.0, 2.0, 4.0])
+    lines = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(5)]
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_x=True, log_y=True))
+    marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
+    names = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">line-', shown)]
+    assert len(marks) == len(names) == 5
+    assert np.diff(marks) == pytest.approx(7.5)
+    assert np.subtract(sorted(names), marks) == pytest.approx(3.0)  # half of a mark
+    # Many stay inside the chart.
+    many = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(20)]
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", many, log_x=True, log_y=True))
+    marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
+    assert len(marks) == 20
+    assert max(marks) < 94
+
+
+def test_an_axis_of_steps_has_whole_numbers():
+    axis = Axis.across(np.array([0.5, 2.5]), False)
+    assert [label for _, label in axis.ticks] == ["1", "2"]
+    assert [label for _, label in Axis.across(np.array([0.5, 64.5]), False).ticks] == ["20", "40", "60"]
 
 
 def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():

@@ -128,6 +128,8 @@ def test_charts_answer_the_pointer_and_their_legend(visit):
     values = sizes.locator(".values")
     expect(values).to_contain_text("step 2")
     assert values.locator("div").all_inner_texts()[0].split() == ["even", "16"]
+    # Each value has the line of its curve beside it.
+    assert values.locator("div").count() == values.locator("div svg path.line").count() == 2
     button = sizes.get_by_role("button", name="even")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
@@ -871,6 +873,26 @@ def test_on_a_phone_the_picture_comes_first_and_settings_fold(visit):
     expect(page.locator("#watch-left-order")).to_be_hidden()
     page.get_by_role("button", name="Settings").locator("visible=true").click()
     expect(page.locator("#watch-left-order")).to_be_visible()
+
+
+def test_on_a_phone_the_player_stays_in_sight_below_the_texts(visit):
+    page = played(visit(SHORT, "phone", reduced_motion="reduce"))
+    tall = SIZES["phone"]["viewport"]["height"]
+    page.evaluate(
+        "document.querySelectorAll('#watch-runs section').forEach((each) => (each.style.minHeight = '700px'))"
+    )
+    bar = page.locator("#watch-player")
+    assert page.locator("#watch-runs").bounding_box()["height"] > tall
+    box = bar.bounding_box()
+    assert box["y"] + box["height"] == pytest.approx(tall, abs=1)
+    assert box["height"] < 0.15 * tall
+    page.locator("#watch-back").click()
+    expect(page.locator("#watch-place")).to_have_text("step 5 of 6")
+    # It has its place above what follows it, and covers none of it.
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    box = bar.bounding_box()
+    assert box["y"] + box["height"] <= page.locator("#watch-colours").bounding_box()["y"] + 20
+    assert box["y"] < tall / 2
 
 
 def test_a_run_is_saved_as_an_animation(visit):

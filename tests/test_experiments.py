@@ -81,8 +81,15 @@ def test_the_picture_of_the_readme_shows_no_winner_without_a_curve(script):
 
 def test_the_stored_tree_is_what_the_script_draws(tmp_path):
     subprocess.run([sys.executable, FOLDER / "choosing.py", tmp_path], check=True)
-    stored = FOLDER.parent / "docs" / "figures" / "choosing.svg"
-    assert (tmp_path / "choosing.svg").read_text() == stored.read_text()
+    for name in ("choosing.svg", "choosing-tall.svg"):
+        stored = FOLDER.parent / "docs" / "figures" / name
+        assert (tmp_path / name).read_text() == stored.read_text()
+
+
+def test_tables_have_numbers_to_the_right_and_words_to_the_left(script):
+    body = [["a", "comb 16", "–", "the same", "**1.5**"], ["b", "2 layers", "1.2 ± 0.1", "+0.3", "4 %"]]
+    table = script("common").markdown(["name", "rule", "bits", "more", "share"], body)
+    assert table.splitlines()[1] == "| --- | --- | ---: | ---: | ---: |"
 
 
 def test_the_moving_picture_shows_the_texts_that_were_written(script):

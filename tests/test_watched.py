@@ -192,6 +192,10 @@ def test_more_steps_than_tokens_become_as_many_and_a_note_says_so(model):
     assert first[0].note == "There are only 4 tokens to fill, so 30 steps became 4."
     assert first[1].note == ""
     assert first[0].note in player.watched(first)
+    # One of each is one.
+    (one, _), *_ = runs.watch(model, "the _", (few, PLAIN), seed=5)
+    assert one.note == "There is only 1 token to fill, so 30 steps became 1."
+    assert one.title.endswith("random order, even sizes, 1 step")
 
 
 @pytest.mark.parametrize("name", ["builtin", "causal"])

@@ -111,3 +111,43 @@ def test_axe_finds_nothing_on_the_main_pages(site, scheme):
                 page.locator("nav.md-code__nav").first.wait_for(state="attached")
             found += [(name, each["id"], each["nodes"][0]["html"]) for each in axe.run(page).response["violations"]]
     assert found == []
+
+
+@pytest.mark.xdist_group("site")
+def test_pages_fit_a_phone(site):
+    """No page scrolls sideways; what is too wide does so by itself, and keeps the names of its rows in sight."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"needs {CHROMIUM}: apt-get install chromium")
+    pytest.importorskip("playwright", reason="pip install playwright")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=CHROMIUM) as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        for name in ("index", "start", "choosing", "theory", "atlas", "results", "glossary", "paper"):
+            page.goto(site[Path(f"{name}.html")].as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+            edges = "[...document.querySelectorAll('picture img')].map((each) => each.getBoundingClientRect().right)"
+            assert max(page.evaluate(edges), default=0) <= 390, name
+        page.goto(site[Path("atlas.html")].as_uri())
+        # A number and its error are on one line.
+        assert page.locator("td", has_text="±").count() > 20
+        apart = "[...document.querySelectorAll('td')].filter((each) => / ±|± /.test(each.textContent))"
+        assert page.evaluate(f"{apart}.length") == 0
+        moved, left = page.evaluate(SIDEWAYS)
+        assert moved > 100
+        assert 0 <= left < 40
+        # Names in code break after a dot or an underscore.
+        page.goto(site[Path("paper.html")].as_uri())
+        assert page.locator("td code wbr").count() > 100
+
+
+# How far the widest table can be pushed along, and where its first column is then.
+SIDEWAYS = """
+() => {
+  const room = (each) => each.scrollWidth - each.clientWidth;
+  const boxes = [...document.querySelectorAll(".md-typeset__scrollwrap")];
+  const box = boxes.sort((a, b) => room(b) - room(a))[0];
+  box.scrollLeft = 1e4;
+  return [box.scrollLeft, box.querySelector("td").getBoundingClientRect().left];
+}
+"""

@@ -11,3 +11,21 @@ function landmarks() {
 }
 landmarks();
 new MutationObserver(landmarks).observe(document.body, { childList: true, subtree: true });
+
+// Where lines may end: a number keeps its error and its unit, and a long name in code breaks after a dot or an underscore
+// before it breaks anywhere else.
+for (const cell of document.querySelectorAll(".md-typeset td")) {
+  const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) walk.currentNode.data = walk.currentNode.data.replace(/ ± /g, "\u00a0±\u00a0").replace(/(\d) %/g, "$1\u00a0%");
+}
+for (const code of document.querySelectorAll(".md-typeset :is(p, li, td) code")) {
+  const walk = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walk.nextNode()) texts.push(walk.currentNode);
+  for (const text of texts) {
+    const parts = text.data.split(/(?<=\w\w[._])(?=\w)/);
+    if (text.data.length > 20 && parts.length > 1) {
+      text.replaceWith(...parts.flatMap((part, place) => (place ? [document.createElement("wbr"), part] : [part])));
+    }
+  }
+}

@@ -83,7 +83,7 @@ def dependence(paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
     columns = min(3, len(kinds))
     bands = -(-len(kinds) // columns)
     title = "What the data are like"
-    with plot.sheet(columns, (4.4 * columns, 6 * bands), paths, title=title, narrow=narrow, rows=2 * bands) as axes:
+    with plot.sheet(columns, (4.4 * columns, 6 * bands), paths, title=title, rows=2 * bands) as axes:
         for place in range(bands * columns):
             band, column = divmod(place, columns)
             above, below = axes[2 * band * columns + column], axes[(2 * band + 1) * columns + column]
@@ -93,6 +93,14 @@ def dependence(paths: Sequence[Path], narrow: Sequence[Path] = ()) -> None:
                 continue
             name = kinds[place]
             _seen(above, below, KINDS[name].title, common.atlas_seen(name))
+    if not narrow:
+        return
+    # On a phone both panels of a kind stand together, and the second has its name too.
+    with plot.sheet(1, (4.9, 6.6 * len(kinds)), narrow, title=title, rows=2 * len(kinds)) as axes:
+        for place, name in enumerate(kinds):
+            above, below = axes[2 * place : 2 * place + 2]
+            _seen(above, below, KINDS[name].title, common.atlas_seen(name))
+            below.set_title(KINDS[name].title)
 
 
 def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
@@ -103,14 +111,18 @@ def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
     if "distance" in found:
         middle, told = averaged(np.array(found["distance"]) / np.log(2))
         below.plot(middle, told, color="#AA3377", marker="o", markersize=3)
-        below.set(xscale="log", yscale="log", xlabel="distance in tokens", ylabel="bits that one tells of another")
+        below.set(xscale="log", yscale="log", xlabel="distance in tokens", ylabel="bits that one\ntells of another")
         below.set_xticks([each for each in (1, 2, 4, 8, 16, 32, 64) if each <= middle[-1]])
         below.xaxis.set_major_formatter("{x:.0f}")
         below.xaxis.set_minor_locator(NullLocator())
+        decades = np.log10(told.max() / told.min())
+        below.yaxis.set_major_locator(LogLocator(subs=(1,) if decades > 1.5 else (1, 2, 3, 5)))
+        below.yaxis.set_major_formatter("{x:g}")
+        below.yaxis.set_minor_locator(NullLocator())
     else:
         image = below.imshow(np.array(found["map"]) / np.log(2), cmap="viridis")
         below.figure.colorbar(image, ax=below, shrink=0.8)
-        below.set(xticks=[], yticks=[], xlabel="bits that each cell tells of the middle one")
+        below.set(xticks=[], yticks=[], xlabel="bits that each cell\ntells of the middle one")
         below.grid(False)
 
 

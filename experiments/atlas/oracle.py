@@ -257,7 +257,7 @@ def draw(rows: list[dict[str, str]], paths: list[Path]) -> None:
         ("2", "bits", 1e-3, "second order: bits per character lost"),
     )
     title = "Perfect predictions: orders that keep the tokens of a step apart lose next to nothing"
-    with plot.sheet(3, (13.0, 5.4), paths, title=title, legend_columns=6) as axes:
+    with plot.sheet(3, (13.0, 5.4), paths, title=title, legend_columns=6, narrow=common.narrow(paths)) as axes:
         for ax, (chain, key, foot, label) in zip(axes, panels, strict=True):
             for (name, which), (said, look) in _LINES.items():
                 mine = [r for r in rows if (r["chain"], r["order"], r["size"].split(" ")[0]) == (chain, name, which)]

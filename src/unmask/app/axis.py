@@ -37,13 +37,15 @@ class Axis:
 
     @classmethod
     def across(cls, values: NDArray[np.float64], logarithmic: bool) -> "Axis":
-        """The horizontal axis, from the first value to the last. A logarithmic one counts steps: by powers of two."""
+        """The horizontal axis, from the first value to the last. It counts steps or tokens: by whole numbers, and by
+        powers of two if it is logarithmic.
+        """
         low, high = float(values.min()), float(values.max())
         if logarithmic:
             low, high = math.log10(low), math.log10(high)
         if high - low < 1e-12 * max(abs(high), 1.0):
             low, high = low - 0.5, high + 0.5
-        return cls._with(low, high, logarithmic, _doublings(low, high) if logarithmic else _round_numbers(low, high))
+        return cls._with(low, high, logarithmic, _doublings(low, high) if logarithmic else _whole_numbers(low, high))
 
     @classmethod
     def _with(cls, low: float, high: float, logarithmic: bool, marks: list[float]) -> "Axis":
@@ -65,6 +67,12 @@ def _round_numbers(low: float, high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (factor * step) <= 5.5)
     return [mark * step for mark in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _whole_numbers(low: float, high: float) -> list[float]:
+    """The same without those in between, if there is a whole number."""
+    marks = _round_numbers(low, high)
+    return [mark for mark in marks if abs(mark - round(mark)) < 1e-9] or marks
 
 
 def _decades(low: float, high: float) -> list[float]:

@@ -91,15 +91,16 @@
     const rows = [...chart.querySelectorAll("li button[aria-pressed=true]")].flatMap((button) => {
       const path = chart.querySelector(`.field path[data-line="${button.dataset.line}"]`);
       const found = path && value(path, place, x, y, to - from);
-      return found == null ? [] : [[named(button), found]];
+      return found == null ? [] : [[button, found]];
     });
     const [cross, values] = [made(field, "cross"), made(field, "values")];
     cross.style.left = `${100 * share}%`;
     values.replaceChildren(
       Object.assign(document.createElement("b"), { textContent: `${chart.dataset.unit} ${Math.round(x(place)).toLocaleString("en")}` }),
-      ...rows.map(([name, found]) => {
+      ...rows.map(([button, found]) => {
         const row = document.createElement("div");
-        row.append(...[name, found].map((text) => Object.assign(document.createElement("span"), { textContent: text })));
+        const words = [named(button), found].map((text) => Object.assign(document.createElement("span"), { textContent: text }));
+        row.append(button.querySelector("svg").cloneNode(true), ...words);
         return row;
       }),
     );

@@ -8,7 +8,7 @@ which reads them from the curves; `zoom.js` shows a part of the horizontal axis.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -23,6 +23,7 @@ from unmask.words.sentences import number
 _WIDTH, _HEIGHT = 1000, 1000  # units of the drawing, stretched by the page
 _BUCKETS = 240  # a curve has at most two points in each: its least and its greatest
 _COLOURS = 8  # of page.css
+_MARK = 0.06  # of the height: the mark of a zero
 _ROW, _TICK = 0.06, 0.04  # of the height: from one row of ticks to the next, and the length of a tick
 _DASHES = ("", "8 3", "12 3 2 3")
 
@@ -122,12 +123,13 @@ def html(chart: Chart) -> str:
         for place, line in enumerate(lines)
         if line.x.size
     )
-    marks = _marks(lines, x_axis)
+    heights = _heights(lines)
+    marks = _marks(lines, x_axis, heights)
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{_WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
     ends, room = labels.html(
-        [_end(line, place, x_axis, y_axis) for place, line in enumerate(lines) if line.x.size],
+        [_end(line, place, x_axis, y_axis, heights) for place, line in enumerate(lines) if line.x.size],
         [
             np.stack([x_axis.place(line.x), y_axis.place(edge)], axis=1)
             for line in scaled
@@ -265,11 +267,15 @@ def _exact(value: float) -> float | None:
     return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
-def _end(line: _Drawn, place: int, x_axis: Axis, y_axis: Axis) -> labels.End:
-    """Where a curve ends, and what is written there."""
+def _end(
+    line: _Drawn, place: int, x_axis: Axis, y_axis: Axis, heights: Mapping[tuple[int, float], float]
+) -> labels.End:
+    """Where a curve ends, and what is written there: beside its mark if it ends with a zero."""
     if line.ticks:
         return labels.End("", place, 0, 0.0, 0.0)
     across, up = x_axis.place(line.x[-1:]), y_axis.place(line.high[-1:])
+    if line.zeros.size and line.zeros[-1] >= line.x[-1]:
+        across, up = x_axis.place(line.zeros[-1:]), [heights[place, float(line.zeros[-1])] + _MARK / 2]
     return labels.End(line.label, place, line.style % _COLOURS, float(across[0]), float(up[0]))
 
 
@@ -285,17 +291,29 @@ def _zoom(title: str) -> str:
     )
 
 
-def _marks(lines: Sequence[_Drawn], x_axis: Axis) -> str:
-    """A mark for every zero at the lower edge; several at one place stand one above the other."""
+def _heights(lines: Sequence[_Drawn]) -> dict[tuple[int, float], float]:
+    """How high the mark of a zero stands, by curve and place: several at one place are one above the other.
+
+    They are as far apart as their names, if there is room for all.
+    """
+    many = max(Counter(place for line in lines for place in line.zeros.tolist()).values(), default=1)
+    apart = min(labels.TALL, (1 - _MARK) / many)
     below: Counter[float] = Counter()
-    marks = []
+    found = {}
     for number_of, line in enumerate(lines):
         for place in line.zeros.tolist():
-            left = float(x_axis.place(np.array(place)))
-            style = f"left:{left:.2%};bottom:{0.6 * below[place]:.1f}rem"
-            kind = f'class="c{line.style % _COLOURS}" data-line="{number_of}"'
-            marks.append(f'<span {kind} style="{style}">▾</span>')
+            found[number_of, place] = apart * below[place]
             below[place] += 1
+    return found
+
+
+def _marks(lines: Sequence[_Drawn], x_axis: Axis, heights: Mapping[tuple[int, float], float]) -> str:
+    """A mark for every zero at the lower edge."""
+    marks = []
+    for (number_of, place), height in heights.items():
+        style = f"left:{float(x_axis.place(np.array(place))):.2%};bottom:{height:.2%}"
+        kind = f'class="c{lines[number_of].style % _COLOURS}" data-line="{number_of}"'
+        marks.append(f'<span {kind} style="{style}">▾</span>')
     return "".join(marks)
 
 

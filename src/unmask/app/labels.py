@@ -12,7 +12,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-_TALL, _WIDE = 0.075, 0.0105  # of a name's line, and of a letter, as shares of a chart of 220 by 650 pixels
+TALL, _WIDE = 0.075, 0.0105  # of a name's line, and of a letter, as shares of a chart of 220 by 650 pixels
 _INK = 0.06  # of a name's line without the room above and below its letters
 _EDGE = 0.985  # what ends beyond this ends at the right edge
 _LONGEST = 28  # letters
@@ -56,9 +56,9 @@ def html(ends: Sequence[End], curves: Sequence[NDArray[np.float64]]) -> tuple[st
     for end in sorted((end for end in named if end.x < _EDGE), key=lambda end: end.x):
         wide = _WIDE * (len(end.name) + 1)
         # To the right of the end if there is room, below first, as most curves come from above; else before and below.
-        beyond = [(end.x, end.y - _TALL), (end.x, end.y), (end.x, end.y + _TALL)]
-        for x, at in [*beyond, (end.x - wide, end.y - _TALL)]:
-            free = all(x > right or x + wide < left or abs(at - y) >= _TALL for left, right, y in taken)
+        beyond = [(end.x, end.y - TALL), (end.x, end.y), (end.x, end.y + TALL)]
+        for x, at in [*beyond, (end.x - wide, end.y - TALL)]:
+            free = all(x > right or x + wide < left or abs(at - y) >= TALL for left, right, y in taken)
             # A curve between a name and its end would take the name for itself.
             low, high = min(at - _INK / 2, end.y), max(at + _INK / 2, end.y)
             free = free and not _crossed(parts, (x + _WIDE / 2, low), (x + wide - _WIDE / 2, high))
@@ -99,11 +99,11 @@ def _apart(wanted: Sequence[float]) -> list[float]:
     """
     found: list[float] = []
     for at in wanted:
-        found.append(max(at, found[-1] + _TALL) if found else max(at, 0.0))
+        found.append(max(at, found[-1] + TALL) if found else max(at, 0.0))
     most = 1.0
     for place in range(len(found) - 1, -1, -1):
         found[place] = min(found[place], most)
-        most = found[place] - _TALL
+        most = found[place] - TALL
     return found
 
 

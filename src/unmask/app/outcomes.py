@@ -8,7 +8,7 @@ from unmask.app import chart
 from unmask.app.chart import Chart, Line, spoken
 from unmask.app.data.results import AXES, Collection, Compared, Series
 from unmask.app.panels import table
-from unmask.words.sentences import counted
+from unmask.words.sentences import counted, number
 
 _NOTHING = 1e-6  # bits: what is below is zero on an axis that spans decades
 _SAID = 9  # rules in the sentence of a chart
@@ -88,8 +88,8 @@ def _table(each: Collection, series: tuple[Series, ...]) -> str:
             escape(value.setting),
             spoken(value.evaluations),
             *([spoken(value.passes or 0.0)] if passes else []),
-            spoken(value.cost) if abs(value.cost) > _NOTHING else "0",
-            "" if value.error is None else f"{value.error:.2g}",
+            number(value.cost) if abs(value.cost) > _NOTHING else "0",  # digits below one another
+            "" if value.error is None else f"{value.error:#.2g}".rstrip("."),
         ]
         for one in series
         for value in one.values

@@ -103,7 +103,7 @@
     const words = run === null ? "" : `step ${view.shown} of ${last}`;
     scrub.setAttribute("aria-valuetext", words);
     write(document.querySelector("#watch-place"), words);
-    for (const each of document.querySelectorAll("#watch-player [data-colour]")) {
+    for (const each of document.querySelectorAll("#watch-colours [data-colour]")) {
       each.hidden = each.dataset.colour !== view.colour;
     }
   }
@@ -271,7 +271,7 @@
 
   // A picture must be in its right state before it is painted, not a moment later. Gradio may replace it or change it in
   // place; what is drawn here changes it once more, and then no longer.
-  const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs, #watch-player");
+  const inside = (node) => (node.closest ? node : node.parentElement)?.closest("#watch-runs, #watch-player, #watch-colours");
   const changed = new MutationObserver((changes) => changes.some((change) => inside(change.target)) && draw());
   changed.observe(document, {
     childList: true, subtree: true, characterData: true, attributeFilter: ["data-run", "data-taken", "data-step", "data-text", "data-versions"],

@@ -113,11 +113,6 @@ def _counted(run: runs.Run) -> str:
 def controls() -> str:
     """The bar of the player. Its buttons sleep until there is a text to go through."""
     speeds = "".join(f'<option value="{each}"{" selected" if each == "1" else ""}>{each}×</option>' for each in SPEEDS)
-    colours = "".join(
-        f'<label><input type="radio" name="watch-colour" value="{key}"{" checked" if key == "step" else ""}> {words[0]}'
-        f"</label>"
-        for key, words in COLOURS.items()
-    )
     return (
         '<div class="player" role="group" aria-label="Player">'
         '<button type="button" id="watch-play" class="main" disabled>Play</button>'
@@ -125,10 +120,20 @@ def controls() -> str:
         '<button type="button" id="watch-step" disabled>Step</button>'
         '<input type="range" id="watch-scrub" aria-label="Step shown" min="0" max="0" value="0" step="1" disabled>'
         '<output id="watch-place" for="watch-scrub"></output>'
-        f'<label class="speed">Speed <select id="watch-speed" aria-label="Speed">{speeds}</select></label>'
+        f'<label class="speed">Speed <select id="watch-speed" aria-label="Speed">{speeds}</select></label></div>'
+    )
+
+
+def colours() -> str:
+    """How tokens are coloured and what that means, and the button that saves what is seen."""
+    choices = "".join(
+        f'<label><input type="radio" name="watch-colour" value="{key}"{" checked" if key == "step" else ""}> {words[0]}'
+        f"</label>"
+        for key, words in COLOURS.items()
+    )
+    return (
+        f'<div class="player colours"><fieldset><legend>Colour tokens by</legend>{choices}</fieldset>{_legend()}'
         '<button type="button" id="watch-svg" disabled>Save animation</button></div>'
-        '<div class="player colours"><fieldset><legend>Colour tokens by</legend>' + colours + "</fieldset>"
-        f"{_legend()}</div>"
     )
 
 

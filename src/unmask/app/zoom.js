@@ -26,7 +26,9 @@
     const step = rough * [1, 2, 5, 10].find((factor) => (last - first) / (factor * rough) <= 5.5);
     const found = [];
     for (let mark = Math.ceil(first / step - 1e-9); mark <= last / step + 1e-9; mark += 1) found.push(mark * step);
-    return logarithmic ? found.filter((mark) => mark > 0).map(Math.log10) : found;
+    if (logarithmic) return found.filter((mark) => mark > 0).map(Math.log10);
+    const whole = found.filter((mark) => Math.abs(mark - Math.round(mark)) < 1e-9); // there is no half step
+    return whole.length ? whole : found;
   }
 
   function set(node, name, value) {

@@ -143,7 +143,8 @@ class NamedSchedule:
     @property
     def title(self) -> str:
         """The schedule in a few words."""
-        return f"{self.order} order, {self.size} sizes" + ("" if self.steps is None else f", {self.steps} steps")
+        taken = "" if self.steps is None else f", {self.steps} step{'' if self.steps == 1 else 's'}"
+        return f"{self.order} order, {self.size} sizes{taken}"
 
 
 def build(

@@ -237,8 +237,9 @@ def _check_measured(choice: Side, steps: int) -> None:
             "size", "be one that needs no calibration", remedy="Use the other sizes on the command line."
         )
     if measured_as(choice.calibration, order_named(choice.order), steps) is None:
-        known = ", ".join(choice.calibration.losses) or "none"
-        remedy = f"'{choice.size}' is for orders that were measured on this model: {known}."
+        known = ", ".join(choice.calibration.losses)
+        which = f": {known}" if known else ", and none was"
+        remedy = f"'{choice.size}' is for orders that were measured on this model{which}."
         unsuited = f"but '{choice.size}' does not"
         raise check.InputError("size", f"suit the order {choice.order}", detail=unsuited, remedy=remedy)
 
@@ -246,7 +247,8 @@ def _check_measured(choice: Side, steps: int) -> None:
 def _clamped(choice: Side, masked: int) -> str:
     if choice.steps <= masked or ":" in choice.size:
         return ""
-    return f"There are only {counted(masked, 'token')} to fill, so {choice.steps:,} steps became {masked:,}."
+    there = "There is" if masked == 1 else "There are"
+    return f"{there} only {counted(masked, 'token')} to fill, so {choice.steps:,} steps became {masked:,}."
 
 
 def _revised(schedule: Schedule, choice: Side) -> Schedule:

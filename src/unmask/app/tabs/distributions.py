@@ -29,6 +29,12 @@ from unmask.words.schedules import BLIND_SIZES
 
 _CHOSEN = ["even", "tc", "dtc", "minimax-min", "optimal"]
 _FIRST = "markov"
+_MEANING = {
+    "dimension": "Free symbols, which determine all tokens",
+    "alphabet": "Values that a token can have",
+    "stay": "Probability that a token is the same as the one before",
+    "bias": "Probability of a 1, or of a 0; the same for all tokens",
+}
 
 
 def build() -> Tab:
@@ -43,14 +49,16 @@ def build() -> Tab:
             form.add("length", length, links.whole(least=2, most=tradeoffs.LONGEST))
             for name in PARAMETERS:
                 shown = name in tradeoffs.parameters(_FIRST)
-                number = gr.Number(first.get(name), label=name.capitalize(), visible=shown, step=_step(name))
+                number = gr.Number(
+                    first.get(name), label=name.capitalize(), info=_MEANING[name], visible=shown, step=_step(name)
+                )
                 form.add(name, number, links.optional(links.real()))
             draws = whole_number(
                 0, least=0, most=tradeoffs.MOST_DRAWS, label="Draws",
-                info="To estimate a curve that is out of reach; 0 for the exact one",
+                info="0 computes the loss curve exactly; where that is out of reach, this many draws estimate it",
             )  # fmt: skip
             form.add("draws", draws, links.optional(links.whole(least=0, most=tradeoffs.MOST_DRAWS)))
-            seed = whole_number(0, least=0, label="Seed", info="Of a random code, and of the draws")
+            seed = whole_number(0, least=0, label="Seed", info="For a random code, and for the draws")
             form.add("seed", seed, links.optional(links.whole(least=0)))
             sizes = gr.CheckboxGroup(
                 list(BLIND_SIZES), value=_CHOSEN, label="Size schedules", elem_id="distributions-size"

@@ -26,6 +26,10 @@ from unmask.words.schedules import FREE_SIZES, ORDER_WORDS, REACTIVE_SIZES, orde
 _SIDES = ("left", "right")
 _PARTS = ("model", "order", "size", "steps", "revision")
 _MOST = 4096  # steps; a text has fewer tokens on every model of the page, and its run says so
+_SEEN = (
+    "Each side fills in a masked text, several tokens in every step. Fewer steps are faster, and fewer bits per token "
+    "are better."
+)
 _NONE = "none"  # no revision
 _OWN = "your own"  # no preset
 _REACTIVE = tuple(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES)
@@ -50,8 +54,10 @@ def build(model: models.Model, calibration: Calibration | None = None) -> Tab:
     orders = [order_title(own_order(writers[name])) for name in first]
     form = Form("watch", aliases={"prompt": "text", "start": "text"})
     # The picture comes first, on every screen and for the keyboard.
+    gr.HTML(f"<p class='facts'>{_SEEN}</p>", elem_id="watch-seen")
     view = gr.HTML(elem_id="watch-runs")
     gr.HTML(player.controls(), elem_id="watch-player")
+    gr.HTML(player.colours(), elem_id="watch-colours")
     with gr.Row(elem_id="watch-asked"):
         with gr.Column(scale=5, min_width=280):
             text = gr.Textbox(
