@@ -16,7 +16,8 @@ torch = pytest.importorskip("torch")
 
 from unmask import order, size  # noqa: E402
 from unmask.calibration import Calibration, Groups, advise, measure  # noqa: E402
-from unmask.calibration.choice import crossfitted  # noqa: E402
+from unmask.calibration.choice import cheapest  # noqa: E402
+from unmask.calibration.crossfit import crossfitted  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import Estimate, Replayed, random_order, replay  # noqa: E402
 from unmask.predict import ExactPredictor  # noqa: E402
@@ -176,7 +177,8 @@ def test_in_a_fixed_order_a_forecast_has_the_error_of_the_replay(count):
     chosen = replay(PREDICTOR, schedule, ALL[:count], rng=list(range(count))).nll.numpy()
     assert (advice.plan.exact_error, advice.texts) == (True, count)
     assert advice.plan.error == pytest.approx(grouped_error(chosen), rel=1e-4)
-    chance = crossfitted(found, advice.candidates[0], None, 3)[2]  # what comes from the choice
+    # What comes from the choice.
+    chance = crossfitted(found, advice.candidates[0], lambda other: cheapest(other, None, 3)).chance
     assert advice.above_error == pytest.approx(math.hypot(grouped_error(chosen - nll[LENGTH]), chance), rel=1e-4)
 
 

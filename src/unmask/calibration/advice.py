@@ -16,8 +16,9 @@ import numpy as np
 from unmask import _check as check
 from unmask import size
 from unmask.calibration.calibration import Calibration, Forecast
-from unmask.calibration.choice import Candidate, choose, costs_of, crossfitted, deviations, first, reference_deviations
+from unmask.calibration.choice import Candidate, cheapest, choose, costs_of, deviations, first, reference_deviations
 from unmask.calibration.choice import one_by_one as one_by_one
+from unmask.calibration.crossfit import crossfitted
 from unmask.calibration.groups import Deviations
 from unmask.calibration.losses import Losses, Predicted
 from unmask.calibration.mixed import Mixed
@@ -95,7 +96,7 @@ class Advice:
         above_error: Standard error of `cost − best`, paired: texts that are hard for one are hard for the other. None
             if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
-            (`unmask.calibration.choice`). It is `plan.nll` if the calibration has not kept how texts differ.
+            (`unmask.calibration.crossfit`). It is `plan.nll` if the calibration has not kept how texts differ.
         cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
             the calibration has not kept how texts differ.
         optimism: `cost − plan.nll`: by how much the cost on these texts is too low because the schedule was chosen on
@@ -191,7 +192,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     least = [(name, int(cost.argmin()) + 1, float(cost.min())) for name, cost in costs.items()]
     least += [(name, round(rule.spent), rule.cost) for name, rule in calibration.rules.items()]
     texts = deviations(calibration, chosen)
-    quoted = crossfitted(calibration, chosen, target, steps)
+    quoted = crossfitted(calibration, chosen, lambda other: cheapest(other, target, steps))
     above = _error_between(texts, reference_deviations(calibration, choice.reference))
     return Advice(
         reference=choice.reference,
@@ -209,10 +210,10 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         least=min(least, key=_cost),
         texts=calibration.texts,
         tokens=calibration.tokens,
-        above_error=None if quoted is None or above is None else math.hypot(above, quoted[2]),
-        cost=chosen.plan.nll if quoted is None else quoted[0],
-        cost_error=chosen.plan.error if quoted is None else quoted[1],
-        optimism=None if quoted is None else quoted[0] - chosen.plan.nll,
+        above_error=None if quoted is None or above is None else math.hypot(above, quoted.chance),
+        cost=chosen.plan.nll if quoted is None else quoted.cost,
+        cost_error=chosen.plan.error if quoted is None else quoted.error,
+        optimism=None if quoted is None else quoted.cost - chosen.plan.nll,
     )
 
 
