@@ -75,7 +75,9 @@ def test_the_advice_is_as_good_as_is_said(tables, page):
     assert f"In the remaining {len(rest)} it costs at most {most} bits more, and the difference is within two" in page
     assert all(value <= 2 * error for value, error in rest)
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    said = f"In the {len(found)} cases of the atlas, with calibrations that covered many rules and learned orders, "
+    said = (
+        f"In the {len(found)} cases of the atlas, with calibrations that covered many rules as well as learned orders, "
+    )
     assert said + f"its choice cost at most {most} bits per token more than the best rule." in readme
     behind = sorted(float(row["over"]) for row in rows("books", "-advised") if float(row["over"]) > 0)
     assert len(behind) == 3

@@ -396,7 +396,7 @@ def test_corrections_do_what_is_said_of_them():
     assert f"four steps leave {four[1]:.3f}, and these two leave {anew[1]:.3f} and {taken[1]:.3f}" in page
     assert f"adds an error: {left['chain', '1', 'rescale 0.5', '5', '5']:.3f} on the chain" in page
     drafted = [left["chain", "1", "likeliest", steps, steps] for steps in ("3", "5")]
-    assert f"{drafted[0]:.2f} nats in three and {drafted[1]:.2f} one by one" in page
+    assert f"{drafted[0]:.2f} nats in three steps and {drafted[1]:.2f} one token at a time" in page
     assert drafted == [left["chain", "1", "planner", steps, steps] for steps in ("3", "5")]
     flat = left["chain", "1.3", "random", "5", "5"], left["chain", "1.3", "verify 0.5", "4", "13"]
     assert f"leaves {flat[0]:.3f} nats" in page
