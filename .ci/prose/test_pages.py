@@ -99,7 +99,7 @@ def test_what_a_generation_with_a_memory_costs_is_what_was_measured():
     )
     assert f"takes {causal['passes']:.1f} bare passes" in page
     assert f"takes {blind['passes']:.1f} for the same run" in page
-    assert f"{result['faster']:.1f} times faster, with {causal['memory_over_blind']:.2f} of its peak memory" in page
+    assert f"{result['faster']:.1f} times faster, with {causal['memory_over_blind']:.2f} times its peak memory" in page
     assert f"all {result['steps']} steps takes {once['passes']:.1f} passes" in page
 
 
@@ -202,7 +202,10 @@ def test_how_long_the_commands_take_is_what_was_measured():
     result = json.loads((ROOT / "benchmarks" / "results" / "commands.json").read_text(encoding="utf-8"))
     one, two = result["calibrate"], result["evaluate"]
     assert f"takes {one['seconds']:.0f} seconds and the first `evaluate` {two['seconds']:.0f}" in page
-    assert f"with {result['texts']} sequences each: {one['evaluations']} and {two['evaluations']} evaluations" in page
+    assert (
+        f"with {result['texts']} sequences each. That is {one['evaluations']} and {two['evaluations']} evaluations"
+        in page
+    )
     assert max(one["ratio"], two["ratio"]) < 1.1
     assert 60 < one["seconds"] < 180  # "about two minutes", as docs/start.md says
 
