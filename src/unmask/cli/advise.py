@@ -69,12 +69,12 @@ def advise(
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
     best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
-    fewest steps that is predicted to meet the target, or with --steps the best schedule of that many steps. `advise`
+    fewest steps that is predicted to meet the target or, with --steps, the best schedule of that many steps. `advise`
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by at most one
     percent. The predicted cost is for new texts, not for those used to choose the schedule. It is the cost at
-    temperature 1. If you decode greedily or count right answers, also try rules that look at predictions, and use your
-    own score to compare them with the advice. Such a rule can be better than its cost suggests.
+    temperature 1. If you decode greedily or count correct answers, also try rules that look at predictions, and use
+    your own score to compare them with the advice. Such a rule can be better than its cost suggests.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
@@ -83,10 +83,10 @@ def advise(
     dependent positions in different steps. Such an order works for one number of tokens only. Pairs of positions do not
     tell you everything, and on English text a comb beats an order learned from pairs alone. So give texts as well, with
     --text or --data. The order is then improved on half of them and compared with comb, spread and random order on the
-    other half. It becomes the advice only if it is cheaper there than the best of these by more than the noise;
-    otherwise the best of these is the advice. The search evaluates each of its texts up to --evaluations times. With 32
-    texts and the built-in model, that takes about three minutes on one core. Without texts, the command cannot make
-    this comparison: run `unmask evaluate --schedule` before you use the order.
+    other half. The improved order becomes the advice only if, on that other half, it is cheaper than the best of these
+    three by more than the noise; otherwise the best of the three is the advice. The search evaluates each of its texts
+    up to --evaluations times. With 32 texts and the built-in model, that takes about three minutes on one core. Without
+    texts, the command cannot make this comparison: run `unmask evaluate --schedule` before you use the order.
 
     \b
     Examples:

@@ -100,7 +100,7 @@ def calibrate(
     same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that
     looks at predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
     thresholds), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
-    'confidence/threshold:0.9', 'confidence/even:16', or in blocks of 32 tokens 'blocks-32/confidence/threshold:0.9'.
+    'confidence/threshold:0.9', 'confidence/even:16', or, in blocks of 32 tokens, 'blocks-32/confidence/threshold:0.9'.
     'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
@@ -116,9 +116,9 @@ def calibrate(
     cuts a row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
-    over random sets of visible positions, from none to all but two. For text this is averaged by distance; with
-    --layout it is kept for every pair. From it, `unmask advise --dependence` learns an order that puts dependent
-    positions in different steps.
+    over random sets of visible positions, from none to all but two. For text, these values are averaged by distance;
+    with --layout, there is one for every pair. From them, `unmask advise --dependence` learns an order that puts
+    dependent positions in different steps.
 
     \b
     Examples:
@@ -140,9 +140,9 @@ def calibrate(
     with even sizes in 4, 8, 16, … steps, left to right with one token per step, and random order in 16 and 64 steps and
     with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
 
-    JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long
-    (rows left out), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each
-    text that these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure one),
+    JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long (rows
+    skipped), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each text
+    that these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure one),
     bits_per_token, error (its standard error)}), entropy, tc and dtc of the model (in random order, each with nats per
     sequence and bits_per_token; null without that order, or if texts differ in length), rows of {steps, order, sizes,
     bits_per_token, error}, best orders first, and dependence (null unless asked for): texts, length, shares (of

@@ -127,9 +127,9 @@ def evaluate(
                       --engine ray --output rows.parquet
 
     JSON: model, length (tokens to fill in the longest text), tokens (scored per text, on average), texts, too_long
-    (rows left out), seed, reference (one token at a time in random order: bits_per_token, standard_error and passes,
-    the evaluations of each text that this took; or null), and rows. With --allow, there is also a field allow
-    (positions and what is allowed there).
+    (rows skipped), seed, reference (one token at a time in random order: bits_per_token, standard_error and passes, the
+    evaluations of each text that this took; or null), and rows. With --allow, there is also a field allow (positions
+    and what is allowed there).
 
     The fields of a row are order, size and steps (null if predictions decide). These are in bits per token:
     bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (from the

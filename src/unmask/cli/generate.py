@@ -128,9 +128,9 @@ def generate(
     temperature changes that distribution. For a Hugging Face model, a prompt may instead mark gaps with the model's
     mask token, such as [MASK]; then '_' is an ordinary character.
 
-    A model that is causal in the schedule, such as 'causal', was trained for certain schedules. It uses their order by
-    default, and the number of steps it was mostly trained with. You can use other schedules; the texts are then worse,
-    and the command prints a note.
+    A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default it uses
+    their order, with the number of steps that it was trained with most often. You can use other schedules; the texts
+    are then worse, and the command prints a note.
 
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
     Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
@@ -146,7 +146,7 @@ def generate(
     1.
 
     With --allow, the model draws each token only from those that you allow at its position, with their probabilities
-    scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text, or with --chat in
+    scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text or, with --chat, in
     the answer.
 
     Some models end their answers themselves (LLaDA, Dream): they draw an end token like any other. What follows the end
@@ -181,17 +181,17 @@ def generate(
 
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
-    (the cost under the model of what was drawn, up to the end), valid_tokens and evaluations (one number per sequence),
+    (what the drawn tokens cost under the model, up to the end), valid_tokens and evaluations (one number per sequence),
     tokens_per_evaluation. With --verify, there is also rejected (drafts taken back, per sequence). With --revise, there
-    is no bits_per_token, but versions (for each sequence the step, position and token of every change; the token is
+    is versions instead of bits_per_token (for each sequence, the step, position and token of every change; the token is
     null if it was taken back). With --allow, there is also a field allow (positions and what is allowed there).
 
     The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
-    sequence, and with --verify also rejected.
+    sequence and, with --verify, also rejected.
 
     JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
-    valid_tokens, evaluations, tokens_per_evaluation, output, and without --output the rows. The fields of a row are row
-    (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled
+    valid_tokens, evaluations, tokens_per_evaluation, output and, without --output, the rows. The fields of a row are
+    row (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled
     after the prompt, or null), and those of a row of --output.
     """
     if data is not None:

@@ -156,7 +156,7 @@ def _rows(model: "Model", texts: Texts, length: int, seed: int) -> tuple["Sequen
         raise check.InputError(where, what, remedy="A learned order works for one length only.")
     if len(rows) < LEAST_TEXTS:
         what = f"have at least {LEAST_TEXTS} sequences of {length} tokens"
-        raise check.InputError(where, what, found=f"{len(rows)}", remedy="Half of them are held out of the search.")
+        raise check.InputError(where, what, found=f"{len(rows)}", remedy="Half of them are held out from the search.")
     return rows, taken.note
 
 

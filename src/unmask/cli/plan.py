@@ -83,7 +83,7 @@ def plan(
     tokens that come after the i-th in its own step), guarantee {tc, dtc, min, sum}, sizes (one draw, for --seed). With
     the sizes tc and dtc, there are also coefficient (the paper's f) and theorem (the factor of its bound, or null if
     the theorem does not apply). With minimax sizes and universal, there is also factor. With a distribution or a curve,
-    there are also data and expected_kl, and with --estimate-curve standard_error.
+    there are also data and expected_kl and, with --estimate-curve, standard_error.
 
     JSON with --target: length, target, tc, dtc, guaranteed (rows of {size, theorem, simplified, exact}; theorem and
     simplified are null for minimax sizes, and simplified is null for target 0), measured (rows of {size, steps,

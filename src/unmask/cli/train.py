@@ -63,8 +63,8 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 )  # fmt: skip
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
-    help="Which tokens are masked in training, without --causal and --schedule: uniform, or comb, which masks half "
-    "of each batch the way combs with length/16, /8 and /4 steps do. [default: uniform]",
+    help="Which tokens are masked in training if neither --causal nor --schedule is given: uniform, or comb, which "
+    "masks half of each batch the way combs with length/16, /8 and /4 steps do. [default: uniform]",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
 @click.option(
@@ -127,7 +127,7 @@ def train(
     Then:
       unmask generate --model my-run --watch
 
-    JSON: output, model (the file), parameters, tokens (in the text), too_short (rows left out), steps (done so far),
+    JSON: output, model (the file), parameters, tokens (in the text), too_short (rows skipped), steps (done so far),
     finished, bits_per_token (the mean loss since the last line of the log; null if there was nothing left to do),
     seconds.
     """
