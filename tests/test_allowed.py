@@ -263,8 +263,8 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     [
         ("abc", "--allow must be a rule such as 3:abc or 10-20:0123456789, or a .json file of them, not 'abc'."),
         ("3:", "--allow must allow at least one token at position 3."),
-        ("0:a", "--allow must have positions counted from 1, the lower one first, not 0."),
-        ("5-3:a", "--allow must have positions counted from 1, the lower one first, not 5-3."),
+        ("0:a", "--allow must have positions counted from 1, with the lower one first, not 0."),
+        ("5-3:a", "--allow must have positions counted from 1, with the lower one first, not 5-3."),
         ("17:a", "--allow must have positions of at most 16, not 17."),
         ("3:xyz", "--allow must use only the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
         ("missing.json", "--allow must be the name of an existing file"),

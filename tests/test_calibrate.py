@@ -516,7 +516,7 @@ def test_a_model_whose_losses_are_not_numbers_is_refused(kind):
         with pytest.raises(InputError, match="logits that are not numbers"):
             replay(each, Schedule(size.Even(3), kind), texts, rng=[0] * 4)
     excluding = Logits(lambda tokens: torch.tensor([0.0, 0.0, 0.0, -torch.inf]).expand(*tokens.shape, 4), 4, 4)
-    with pytest.raises(InputError, match=r"^The model gives a token of the texts probability 0, so its loss is"):
+    with pytest.raises(InputError, match=r"^The model gives probability 0 to a token of the texts, so its loss is"):
         measure(excluding, kind, texts % 2 + 2, rng=0)
 
 

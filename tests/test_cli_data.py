@@ -131,7 +131,7 @@ def test_a_model_that_excludes_a_token_of_the_rows_is_refused_in_a_sentence(plac
     sentence = complaint(
         "evaluate", "--model", f"py:{tmp_path / 'mine.py'}:make", "--data", place / "rows.jsonl", "--steps", 2, *more
     )
-    assert sentence.endswith("The model gives a token of the texts probability 0, so its loss is infinite.")
+    assert sentence.endswith("The model gives probability 0 to a token of the texts, so its loss is infinite.")
     assert [file.name for file in tmp_path.iterdir() if "costs" in file.name] == []
 
 

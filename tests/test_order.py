@@ -250,5 +250,5 @@ def test_residues_come_in_the_order_given():
 
 @pytest.mark.parametrize("residues", [[], [0, 2], [1, 2], [0, 0, 1]])
 def test_residues_must_be_a_permutation(residues):
-    with pytest.raises(ValueError, match="Argument 'residues' must hold 0 to"):
+    with pytest.raises(ValueError, match="Argument 'residues' must hold each number from 0 to"):
         order.Periodic(residues)

@@ -243,7 +243,7 @@ def finite(losses: Tensor | NDArray[np.float64]) -> None:
     if bool(torch.isnan(given).any()):
         raise check.InputError("", NOT_NUMBERS)
     if bool(torch.isinf(given).any()):
-        raise check.InputError("", "The model gives a token of the texts probability 0, so its loss is infinite")
+        raise check.InputError("", "The model gives probability 0 to a token of the texts, so its loss is infinite")
 
 
 def segments_of(order: BlindOrder) -> int | None:

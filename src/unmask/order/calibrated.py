@@ -70,7 +70,9 @@ class Calibrated(ReactiveOrder):
         for what in ("confidence", "best", "places"):
             if isinstance(prediction, type) or getattr(prediction, what, None) is None:
                 raise check.InputError(
-                    "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+                    "prediction",
+                    f"have an attribute '{what}' with one value per position",
+                    found=check.shown(prediction),
                 )
         vocab = getattr(prediction, "vocab", len(self.frequencies))
         if vocab != len(self.frequencies):

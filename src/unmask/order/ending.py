@@ -48,7 +48,9 @@ class EndLater(ReactiveOrder):
         for what in ("confidence", "best", "progress"):
             if isinstance(prediction, type) or getattr(prediction, what, None) is None:
                 raise check.InputError(
-                    "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+                    "prediction",
+                    f"have an attribute '{what}' with one value per position",
+                    found=check.shown(prediction),
                 )
         best, confidence = prediction.best, prediction.confidence.double()
         ends = (best[:, None] == best.new_tensor(self.tokens)).any(-1)

@@ -78,6 +78,6 @@ class Blocks(Order):
 def _read(prediction: object, what: str) -> Any:
     if isinstance(prediction, type) or not hasattr(prediction, what):
         raise check.InputError(
-            "prediction", f"have an attribute '{what}', one value per position", found=check.shown(prediction)
+            "prediction", f"have an attribute '{what}' with one value per position", found=check.shown(prediction)
         )
     return getattr(prediction, what)

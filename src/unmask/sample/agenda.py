@@ -106,7 +106,8 @@ class _Draws:
             raise error.changed(remedy=f"{error.remedy} {more}".strip()) from None
         if sizes.sum() != count or sizes.min() < 0:
             raise check.InputError(
-                "", f"The size must split {count} masked positions, but {size!r} gave {sizes.tolist()[:16]}"
+                "",
+                f"The size must split the {count} masked positions into steps, but {size!r} gave {sizes.tolist()[:16]}",
             )
         return size.steps, sizes[sizes > 0]
 

@@ -131,12 +131,10 @@ def check_allowed(model: "Model", sequences: "Sequences") -> None:
 def _slot(where: str, tokens: str | tuple[str, ...]) -> Slot:
     said = _SAID.fullmatch(where)
     if said is None:
-        raise check.InputError(
-            "allow", "have positions such as 3 or 10-20 as the keys of its file", found=check.shown(where)
-        )
+        raise check.InputError("allow", "have keys such as 3 or 10-20 in its file", found=check.shown(where))
     first, last = int(said[1]), int(said[2] or said[1])
     if not 1 <= first <= last:
-        raise check.InputError("allow", "have positions counted from 1, the lower one first", found=where)
+        raise check.InputError("allow", "have positions counted from 1, with the lower one first", found=where)
     if not tokens or not all(tokens):
         raise check.InputError("allow", f"allow at least one token at position {where}")
     return Slot(first, last, tokens)

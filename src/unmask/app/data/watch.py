@@ -234,7 +234,7 @@ def _check_measured(choice: Side, steps: int) -> None:
     """Refuse a size that is made from a calibration where there is none of it."""
     if choice.calibration is None or choice.size != MEASURED_SIZE:
         raise check.InputError(
-            "size", "be one that needs no calibration", remedy="Use the other sizes on the command line."
+            "size", "be one that needs no calibration", remedy="For a size that needs one, use the command line."
         )
     if measured_as(choice.calibration, order_named(choice.order), steps) is None:
         known = ", ".join(choice.calibration.losses)
