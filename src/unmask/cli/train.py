@@ -68,7 +68,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
 @click.option(
-    "--compile", "compiled", is_flag=True, help="Compile the model, and on a GPU record updates as CUDA graphs."
+    "--compile", "compiled", is_flag=True, help="Compile the model. On a GPU, also record updates as CUDA graphs."
 )
 @options.device
 @options.seed
