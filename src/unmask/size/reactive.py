@@ -131,17 +131,15 @@ class EntropyBound(Reactive):
         return leading(entropy.cumsum(-1) - largest <= self.bound, ranked.valid)
 
 
-@final
 @dataclass(frozen=True)
-class AtLeast(Reactive):
-    """Another reactive size, but no fewer than `least` positions (while so many are masked)."""
+class _Bounded(Reactive):
+    """Another reactive size, of which it changes only how many: what that one looks at stays."""
 
     size: Reactive
-    least: int
 
     def __post_init__(self) -> None:
-        _check_reactive(self.size)
-        check.integer("least", self.least, least=1)
+        if not isinstance(self.size, Reactive):
+            raise check.InputError("size", "be a size that looks at predictions", found=check.shown(self.size))
 
     @property
     def looks_back(self) -> int:
@@ -149,6 +147,18 @@ class AtLeast(Reactive):
 
     def preferred(self, ranked: Ranked) -> "Tensor | None":
         return self.size.preferred(ranked)
+
+
+@final
+@dataclass(frozen=True)
+class AtLeast(_Bounded):
+    """Another reactive size, but no fewer than `least` positions (while so many are masked)."""
+
+    least: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.integer("least", self.least, least=1)
 
     def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(min=self.least).minimum(ranked.valid.sum(-1))
@@ -156,30 +166,17 @@ class AtLeast(Reactive):
 
 @final
 @dataclass(frozen=True)
-class AtMost(Reactive):
+class AtMost(_Bounded):
     """Another reactive size, but no more than `most` positions."""
 
-    size: Reactive
     most: int
 
     def __post_init__(self) -> None:
-        _check_reactive(self.size)
+        super().__post_init__()
         check.integer("most", self.most, least=1)
-
-    @property
-    def looks_back(self) -> int:
-        return self.size.looks_back
-
-    def preferred(self, ranked: Ranked) -> "Tensor | None":
-        return self.size.preferred(ranked)
 
     def count(self, ranked: Ranked) -> "Tensor":
         return self.size.count(ranked).clamp(max=self.most)
-
-
-def _check_reactive(size: object) -> None:
-    if not isinstance(size, Reactive):
-        raise check.InputError("size", "be a size that looks at predictions", found=check.shown(size))
 
 
 def leading(accepted: "Tensor", valid: "Tensor") -> "Tensor":
