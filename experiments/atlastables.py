@@ -35,7 +35,12 @@ REACTIVE = {
     "margin, even": ("margin", "even"),
     "entropy, even": ("entropy", "even"),
 }
-ORDERS = {"halton": "Halton", "learned": "learned order", "blocks-32/margin": "margin in blocks of 32"}
+ORDERS = {
+    "halton": "Halton",
+    "learned": "learned order",
+    "whole-comb": "whole comb",
+    "blocks-32/margin": "margin in blocks of 32",
+}
 PICKED = {
     "sets, explicit": "learned order",
     "dilated, explicit": "dilated rounds",
@@ -54,15 +59,26 @@ def at(rows: Sequence[Row], network: str, order: str, size: str) -> Row | None:
 
 
 def one_by_one(rows: Sequence[Row], network: str, order: str) -> Row | None:
-    """The row of an order one token at a time: that of its even sizes with the most evaluations."""
-    own = [r for r in rows if (r["network"], r["order"]) == (network, order) and r["size"].startswith("even:")]
-    return max(own, key=lambda row: int(row["size"].partition(":")[2]), default=None)
+    """The row of an order one token at a time."""
+    return at(rows, network, order, f"even:{_steps(rows)[-1]}")
 
 
 def budgets(rows: Sequence[Row]) -> list[int]:
-    """Numbers of evaluations at which every order was measured: those of random order, without one by one."""
+    """Numbers of evaluations at which every order was measured, from the fewest on."""
+    return _steps(rows)[:-1]
+
+
+def _steps(rows: Sequence[Row]) -> list[int]:
+    """The steps of even sizes in random order; the last are one for each token.
+
+    Raises:
+        ValueError: if one token at a time was not measured. The budgets end with one evaluation for two tokens.
+    """
     even = {r["size"] for r in rows if (r["network"], r["order"]) == ("both", "random") and r["size"][:5] == "even:"}
-    return sorted(int(each.partition(":")[2]) for each in even)[:-1]
+    found = sorted(int(each.partition(":")[2]) for each in even)
+    if len(found) < 2 or found[-2] != max(1, round(found[-1] / 2)):
+        raise ValueError(f"random order was not measured one token at a time, only in {found} steps")
+    return found
 
 
 def _rule(name: str) -> str:
@@ -120,7 +136,8 @@ def costs(which: int) -> str:
         marked = [f"**{cell}**" if cell == lowest[kind] else cell for kind, cell in zip(kinds, cells, strict=True)]
         body.append([label, *marked])
     one = {"random, one by one": ("both", "random"), "left to right, one by one": ("left-to-right", "left-to-right")}
-    body.append(["causal, comb", *(_bits(at(rows[kind], "causal", "comb", f"even:{steps[kind]}")) for kind in kinds)])
+    causal = {kind: at(rows[kind], "causal", "whole-comb", f"even:{steps[kind]}") for kind in kinds}
+    body.append(["causal, whole comb", *(_bits(causal[kind]) for kind in kinds)])
     body += [[label, *(_bits(one_by_one(rows[kind], *key)) for kind in kinds)] for label, key in one.items()]
     errors = [max(float(row["over_error"]) for row in own[kind]) for kind in kinds]
     body.append(["*error of a difference*", *(f"*{error:.3f}*" for error in errors)])
@@ -176,19 +193,19 @@ def solved() -> str:
 
 def right() -> str:
     rules = [("both", f"{name}/even:4") for name in ("random", "comb", "margin")]
-    rules += [("both", "advised/4"), ("causal", "comb/even:4")]
+    rules += [("both", "advised/4"), ("causal", "whole-comb/even:4")]
     rules += [("both", f"{name}/even:8") for name in ("random", "comb", "margin")]
     rules += [("both", "advised/8"), ("both", "entropy/entropy-bound:0.1"), ("both", "confidence/threshold:0.9")]
-    rules += [("causal", "comb/even:8"), ("both", "random/even:16"), ("both", "margin/even:16")]
+    rules += [("causal", "whole-comb/even:8"), ("both", "random/even:16"), ("both", "margin/even:16")]
     rules += [("left-to-right", "left-to-right/even:16")]
     return scores("countdown", "right", rules, ("temperature 1", "greedy"))
 
 
 def new() -> str:
     rules = [("both", f"{name}/even:12") for name in ("random", "comb", "halton", "learned", "margin")]
-    rules += [("both", "advised/12"), ("causal", "comb/even:12"), ("both", "entropy/entropy-bound:2")]
+    rules += [("both", "advised/12"), ("causal", "whole-comb/even:12"), ("both", "entropy/entropy-bound:2")]
     rules += [("both", f"{name}/even:24") for name in ("random", "comb", "halton", "learned", "margin")]
-    rules += [("both", "advised/24"), ("causal", "comb/even:24"), ("both", "random/cosine:24")]
+    rules += [("both", "advised/24"), ("causal", "whole-comb/even:24"), ("both", "random/cosine:24")]
     rules += [("both", f"entropy/entropy-bound:{bound}") for bound in (0.5, 0.1)]
     rules += [("both", "random/even:48"), ("both", "margin/even:48"), ("left-to-right", "left-to-right/even:48")]
     return scores("molecules", "new", rules, ("temperature 1", "greedy"))

@@ -6,6 +6,7 @@ import common
 from common import markdown
 
 SIZES = ("even", "cosine", "tc", "dtc", "minimax-min", "optimal", "doubling", "rounds")  # sizes with a number of steps
+ROUNDS = 7  # steps of dilated rounds for 128 characters
 
 
 def _lost(row: dict[str, str]) -> str:
@@ -24,6 +25,11 @@ def _wrong(row: dict[str, str]) -> str:
     return ", " + ("0 %" if rate < 1e-8 else "< 0.01 %" if rate < 0.01 else f"{rate:.2g} %")
 
 
+def _rule(order: str, size: str) -> str:
+    """A rule for readers. Dilated rounds stand under the nearest number of evaluations, so they say their own."""
+    return f"{order}, {size}" + (f" ({ROUNDS} evaluations)" if size == "rounds" else "")
+
+
 def planned() -> str:
     """Perfect predictions of a chain of first order: bits lost and error rates of every rule with a number of steps."""
     rows = [r for r in common.read("atlas-oracle.csv") if r["chain"] == "1" and r["evaluations"]]
@@ -31,8 +37,8 @@ def planned() -> str:
     counts = (4, 8, 16, 32, 64)
     body = []
     for order, size in dict.fromkeys(key[:2] for key in found if key[1] in SIZES):
-        cells = [found.get((order, size, 7 if (size, count) == ("rounds", 8) else count)) for count in counts]
-        body.append([f"{order}, {size}", *("" if r is None else _lost(r) + _wrong(r) for r in cells)])
+        cells = [found.get((order, size, ROUNDS if (size, count) == ("rounds", 8) else count)) for count in counts]
+        body.append([_rule(order, size), *("" if r is None else _lost(r) + _wrong(r) for r in cells)])
     return markdown(["order, sizes", *(f"{count} evaluations" for count in counts)], body)
 
 
@@ -51,8 +57,8 @@ def second() -> str:
     counts = (4, 8, 16, 32)
     body = []
     for order, size in dict.fromkeys(key[:2] for key in found):
-        cells = [found.get((order, size, 7 if (size, count) == ("rounds", 8) else count)) for count in counts]
-        body.append([f"{order}, {size}", *("" if r is None else _lost(r) for r in cells)])
+        cells = [found.get((order, size, ROUNDS if (size, count) == ("rounds", 8) else count)) for count in counts]
+        body.append([_rule(order, size), *("" if r is None else _lost(r) for r in cells)])
     return markdown(["order, sizes", *(f"{count} evaluations" for count in counts)], body)
 
 

@@ -64,11 +64,16 @@ def grouped(
         named: The model and the rule of a row.
         main: Those that are shown first.
         columns: What the columns are called, if not as usual.
+
+    Raises:
+        ValueError: if there is no row of one that should be shown first.
     """
     found: dict[tuple[str, str], list[Value]] = {}
     for row in rows:
         found.setdefault(named(row), []).append(value(row, **columns))
-    order = [*(key for key in main if key in found), *(key for key in found if key not in main)]
+    if unknown := [key for key in main if key not in found]:
+        raise ValueError(f"no row is of {unknown}")
+    order = [*main, *(key for key in found if key not in main)]
     return [
         {
             "model": model,
@@ -120,8 +125,8 @@ def frontier() -> dict[str, object]:
         "sees": "Three models of about 6 million parameters on test text of text8: what a character costs against how "
         "much work it takes to write a text of 256.",
         "takes": f"In 16 evaluations and one pass, the model that is causal in the schedule costs {causal:.3f} bits. "
-        f"That is less than the model that looks both ways costs under any schedule ({both:.3f} at best), and "
-        f"{causal - anchor:.3f} more than left to right in 256 evaluations.",
+        "That is less than the model that looks both ways costs under any schedule of this table "
+        f"({both:.3f} at best), and {causal - anchor:.3f} more than left to right in 256 evaluations.",
         "rules": grouped(rows, modelled, main, evaluations="steps"),
     }
 
@@ -145,12 +150,17 @@ def text8() -> dict[str, object]:
     }
 
 
-def oracle(chain: str, which: str, sees: str) -> dict[str, object]:
+def oracle(chain: str, which: str, sees: str, more: Sequence[str] = ()) -> dict[str, object]:
+    """What rules lose on a chain.
+
+    Arguments:
+        chain: Its column. which: Its order in words. sees: What is to be seen.
+        more: Rules that are shown first, beside those that every chain has.
+    """
     rows = [r for r in common.read("atlas-oracle.csv") if r["chain"] == chain and r["evaluations"]]
     bits = {(r["order"], r["size"], r["evaluations"]): float(r["bits"]) for r in rows}
     comb, random, margin = (bits[order, "even", "8"] for order in ("comb", "random", "margin"))
-    main = ["comb, even", "spread, even", "random, even", "random, dtc", "left-to-right, even", "margin, even"]
-    main += ["margin, 8 apart, even", "confidence, even", "entropy bound"]
+    main = ["comb, even", "spread, even", "random, even", "margin, even", "margin, 8 apart, even", *more]
     lost = f"{comb:.3f}" if comb >= 0.0005 else "less than 0.001"
     return {
         "title": f"Perfect predictions, chain of {which} order",
@@ -221,7 +231,7 @@ def kind(name: str, title: str) -> dict[str, object]:
     rows = common.read(f"atlas-{name}.csv")
     main = [
         ("left to right", "one by one"),
-        ("causal", "comb, even"),
+        ("causal", "whole-comb, even"),
         ("both ways", "comb, even"),
         ("both ways", "random, even"),
         ("both ways", "confidence, even"),
@@ -255,11 +265,12 @@ def kind(name: str, title: str) -> dict[str, object]:
 def collections() -> list[dict[str, object]]:
     """All of them, by their keys; those of the atlas if they have been measured."""
     first = "What every rule loses when predictions are perfect, on a chain where a character depends on the last one."
+    more = ("random, dtc", "left-to-right, even", "confidence, even", "entropy bound")
     second = "The same where a character depends on the two before it."
     made: dict[str, Callable[[], dict[str, object]]] = {
         "frontier": frontier,
         "text8": text8,
-        "oracle": lambda: oracle("1", "first", first),
+        "oracle": lambda: oracle("1", "first", first, more),
         "oracle-2": lambda: oracle("2", "second", second),
         "blocks": blocks,
         "revision": revision,

@@ -237,7 +237,8 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
     figure.dependence([tmp_path / "dependence.svg"])
     drawn = (tmp_path / "atlas.svg").read_text(encoding="utf-8")
     assert kind.title in drawn
-    assert all(label in drawn for label in ("advised", "causal in the schedule, comb", "left to right, one by one"))
+    labels = ("advised", "causal in the schedule, whole comb", "left to right, one by one")
+    assert all(label in drawn for label in labels)
 
 
 def test_a_name_that_means_another_schedule_is_measured_and_written_again(tmp_path):

@@ -65,9 +65,12 @@ def test_a_kind_that_is_measured_becomes_a_collection(shipped, monkeypatch, tmp_
     columns = "network,order,size,evaluations,passes,bits,error,over,over_error"
     made = [
         "left-to-right,left-to-right,even:64,64,1,0.5,0.01,0,0",
-        "causal,comb,even:8,8,1,0.6,0.01,0.1,0.01",
+        "causal,whole-comb,even:8,8,1,0.6,0.01,0.1,0.01",
+        "both,comb,even:8,8,8,0.75,0.01,0.25,0.01",
         "both,random,even:4,4,4,0.9,0.01,0.4,0.01",
         "both,random,even:8,8,8,0.8,0.01,0.3,0.01",
+        "both,confidence,even:8,8,8,0.85,0.01,0.35,0.01",
+        "both,entropy,entropy-bound:1,19.5,19.5,0.72,0.01,0.22,0.01",
         "both,confidence,threshold:0.9,20.5,20.5,0.7,0.01,0.2,0.01",
         "both,advised,8,8,8,0.65,0.01,0.15,0.01",
         "both,blocks-32/margin,even:2,4,4,0.95,0.01,0.45,0.01",
@@ -78,14 +81,21 @@ def test_a_kind_that_is_measured_becomes_a_collection(shipped, monkeypatch, tmp_
     found = results._collection(last)
     assert (found.key, found.title, found.unit) == ("atlas-sudoku", "Atlas: Sudoku", "bits per token")
     assert {one.name for one in found.chosen("main")} == {
-        "left to right: one by one", "causal: comb, even", "both ways: random, even",
-        "both ways: confidence threshold", "both ways: advised",
+        "left to right: one by one", "causal: whole-comb, even", "both ways: comb, even", "both ways: random, even",
+        "both ways: confidence, even", "both ways: confidence threshold", "both ways: entropy bound",
+        "both ways: advised",
     }  # fmt: skip
     assert found.counted("passes")
     assert found.takes == (
-        "With at most 8 evaluations, the cheapest is “causal: comb, even” with 0.600 bits per token. “both ways: "
+        "With at most 8 evaluations, the cheapest is “causal: whole-comb, even” with 0.600 bits per token. “both ways: "
         "random, even” costs 0.800."
     )
+
+
+def test_a_rule_that_should_be_shown_first_and_was_not_measured_is_an_error(shipped):
+    row = {"order": "comb", "size": "even:8", "evaluations": "8", "bits": "0.5", "error": ""}
+    with pytest.raises(ValueError, match=r"no row is of \[\('', 'comb, evn'\)\]"):
+        shipped.grouped([row], shipped.rule_of, [("", "comb, evn")])
 
 
 def test_every_collection_is_a_picture_with_its_sentences_and_all_of_its_numbers():

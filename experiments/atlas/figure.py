@@ -29,7 +29,7 @@ LINES: dict[str, tuple[str, str, str, dict[str, object]]] = {
     "confidence threshold": ("both", "confidence", "threshold", {"color": "#E69F00", "dashes": (2, 1.5)}),
     "entropy bound": ("both", "entropy", "entropy-bound", {"color": "#AA3377", "dashes": (2, 1.5)}),
     "advised": ("both", "advised", "", {"color": "#000000", "linestyle": "none", "markersize": 8, "fillstyle": "none"}),
-    "causal in the schedule, comb": ("causal", "comb", "even", {"color": "#009E73", "linewidth": 2.6}),
+    "causal in the schedule, whole comb": ("causal", "whole-comb", "even", {"color": "#009E73", "linewidth": 2.6}),
 }
 
 

@@ -193,7 +193,9 @@ def advised(calibration: Calibration, count: int, path: Path) -> list[Rule]:
 def causal_rules(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that is causal in the schedule: what it learned, and one rule that looks."""
     found = []
-    for name, which in {"comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}.items():
+    # Unlike that of the other networks, this comb begins at the first position: it is the one that was learned.
+    orders = {"whole-comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}
+    for name, which in orders.items():
         found += [Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)) for steps in budgets(count)]
     return found
 
