@@ -12,12 +12,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
+from experiments.atlas import __main__ as command  # noqa: E402
 from experiments.atlas import figure, measuring, networks, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
-from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
+from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
-from experiments.atlas.rules import budgets, comb, rules  # noqa: E402
+from experiments.atlas.rules import comb, rules  # noqa: E402
 from experiments.atlas.tables import tables  # noqa: E402
 from experiments.atlas.turns import Turns  # noqa: E402
 
@@ -128,7 +129,15 @@ def test_every_rule_is_named_once_and_takes_at_most_its_budget(kind):
     found = list(rules(kind, 64, equal=True))
     assert len({rule.name for rule in found}) == len(found)
     planned = [rule for rule in found if isinstance(rule.schedule.size, size.Blind)]
-    assert {rule.schedule.size.steps for rule in planned} >= set(budgets(64))
+    assert {rule.schedule.size.steps for rule in planned} >= set(kind.settings.budgets(64))
+
+
+def test_a_small_trial_changes_nothing_for_the_next_run_of_the_same_process(tmp_path, monkeypatch):
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Toy)
+    before = [rule.key for rule in rules(Toy(), 64, equal=True)]
+    command.main(["toy", "--tiny", "--width", "8", "--parts", "make", "--folder", str(tmp_path)])
+    assert [rule.key for rule in rules(Toy(), 64, equal=True)] == before
+    assert Toy().width == Toy.width == 16
 
 
 def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -191,8 +200,7 @@ def _made(folder: Path) -> Path:
 @pytest.mark.parametrize("kind", [Toy(), Board()])
 def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
-    for name, few in {"DIVISORS": (4, 2), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}.items():
-        monkeypatch.setattr(rules_module, name, few)
+    monkeypatch.setattr(kind, "settings", Settings(divisors=(4, 2), thresholds=(0.9,), bounds=(1.0,)))
     atlas = Atlas(kind, tmp_path / kind.name, rows=4, batch=12)
     atlas.make(None)
     names = networks.NETWORKS if kind.layout is None else networks.NETWORKS[:3]
@@ -221,7 +229,7 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
         advice = unmask.advise(calibration, steps=int(rule.size))
         assert rule.schedule.to_json() == advice.schedule.to_json()
     choices = rows_of(tmp_path / "results" / f"atlas-{kind.name}-advised.csv")
-    assert [int(row["budget"]) for row in choices] == budgets(atlas.count)
+    assert [int(row["budget"]) for row in choices] == kind.settings.budgets(atlas.count)
     scores = rows_of(tmp_path / "results" / f"atlas-{kind.name}-scores.csv")
     assert {row["draw"] for row in scores} == {"temperature 1", "greedy"}
     assert all(0 <= float(row["kept"]) <= 1 for row in scores)

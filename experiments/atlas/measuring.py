@@ -9,7 +9,7 @@ it finds by itself, and every rule of the list; the rows on which it was made ar
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 import torch
 from experiments.atlas.kind import Kind, Rows
-from experiments.atlas.rules import Rule, budgets, comb, rules, spread
+from experiments.atlas.rules import Rule, comb, rules, spread
 from numpy.typing import NDArray
 
 from unmask import InputError, order, size
@@ -125,7 +125,7 @@ def measured(
 def orders_of(kind: Kind, count: int) -> dict[str, order.BlindOrder]:
     """The blind orders of a calibration: those whose best sizes are to be found."""
     found: dict[str, order.BlindOrder] = {"random": order.Random(), "spread": spread(kind)}
-    for steps in budgets(count):
+    for steps in kind.settings.budgets(count):
         if kind.layout is None:
             segments = max(1, count // steps)
             found[f"comb-{segments}"] = order.Comb(segments)
@@ -169,18 +169,18 @@ def forecast_already(rule: Rule) -> bool:
     return rule.order in ("random", "spread", "comb")
 
 
-def advised(calibration: Calibration, count: int, path: Path) -> list[Rule]:
+def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> list[Rule]:
     """What `advise` picks at every budget, from validation rows alone; kept as JSON.
 
     The choice is that of `advise`, without its estimate of what to expect on other texts: that is what is measured
     here, and takes minutes where loops are not compiled.
     """
     known = [sorted(calibration.losses), sorted(calibration.rules)]
-    of = [calibration.model, calibration.source, *known, budgets(count)]
+    of = [calibration.model, calibration.source, *known, list(budgets)]
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if kept.get("of") != of:
         kept = {"of": of, "schedules": {}}
-        for steps in budgets(count):
+        for steps in budgets:
             try:
                 kept["schedules"][str(steps)] = choose(calibration, None, steps).ranked[0].plan.schedule.to_json()
             except InputError:  # every blind order takes more
@@ -194,7 +194,8 @@ def causal_rules(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that is causal in the schedule: what it learned, and one rule that looks."""
     found = []
     for name, which in {"comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}.items():
-        found += [Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)) for steps in budgets(count)]
+        for steps in kind.settings.budgets(count):
+            found.append(Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)))
     return found
 
 
@@ -203,7 +204,7 @@ def compared(kind: Kind, count: int) -> list[Rule]:
     orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "margin": order.Margin()}
     found = [
         Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
-        for steps in budgets(count)
+        for steps in kind.settings.budgets(count)
         for name, which in orders.items()
     ]
     return [*found, random_order_of(count)]

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
-from experiments.atlas.rules import budgets, comb
+from experiments.atlas.rules import comb
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask import load as load_model
@@ -56,7 +56,7 @@ def shape_of(kind: Kind, network: str) -> Shape:
 
 def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
     """What it learns, for texts with so many tokens to fill at most."""
-    steps = budgets(count)
+    steps = kind.settings.budgets(count)
     if network == "both":
         return UniformAnswers(kind)
     if network == "both-comb":

@@ -11,7 +11,7 @@ from experiments.atlas import measuring, networks, seeing, writing
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.measuring import Costs
 from experiments.atlas.networks import BOTH
-from experiments.atlas.rules import Rule, budgets
+from experiments.atlas.rules import Rule
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask.calibration import Calibration
@@ -120,7 +120,8 @@ class Atlas:
 
     def advised(self, name: str) -> list[Rule]:
         """What `advise` picks for a network."""
-        return measuring.advised(self.calibrated(name), self.count, self.folder / f"advised-{name}.json")
+        budgets = self.kind.settings.budgets(self.count)
+        return measuring.advised(self.calibrated(name), budgets, self.folder / f"advised-{name}.json")
 
     @torch.no_grad()
     def measure(self, names: Sequence[str]) -> None:
@@ -143,7 +144,7 @@ class Atlas:
         every = self.wanted(name)
         if self.kind.judged:
             return every
-        few = budgets(self.count)[1]
+        few = self.kind.settings.budgets(self.count)[1]
         chosen = [rule for rule in every if rule.size in (f"even:{few}", str(few), "rounds", "threshold:0.9")]
         return chosen or every
 

@@ -43,7 +43,7 @@ def compared(kind: Sudoku, count: int) -> Iterator[Rule]:
     for steps in STEPS:
         for name, which in orders.items():
             yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
-    yield from rules.confident()
+    yield from rules.confident(kind.settings)
     for name in ("random", "margin"):
         yield Rule(name, f"even:{count}", Schedule(size.Even(count), orders[name]))
 
