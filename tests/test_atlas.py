@@ -1,7 +1,6 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
-import json
 import time
 from pathlib import Path
 
@@ -328,30 +327,45 @@ def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
     assert Calibration.load(path).losses.keys() == found.losses.keys()
 
 
-def test_a_new_network_has_none_of_the_results_of_the_one_before(tmp_path, monkeypatch):
-    """The likelihoods of whole texts are in a file of all networks: those of the others stay."""
-    data = Toy().read(_made(tmp_path))
+def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(tmp_path, capsys):
+    """As one that was trained again, or came back from another machine: every number is that of an empty folder."""
+    kind = Board()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    data = kind.read(_made(tmp_path))
+    for name, steps in (("first", 2), ("second", 3)):
+        place = tmp_path / name
+        place.mkdir()
+        networks.trained(kind, "both", data, place, seconds=9, updates=steps, tokens=100, say=lambda line: None)
 
-    def train(kind=Toy()):  # noqa: B008
-        for name in ("costs-both.npz", "texts-both.npz", "costs-causal.npz", "seen.json"):
-            (tmp_path / name).touch()
-        rows = [{"network": name, "rule": "random/even:12", "texts": 3} for name in ("both", "causal")]
-        (tmp_path / "whole.json").write_text(json.dumps(rows))
-        (tmp_path / "both.safetensors").unlink(missing_ok=True)
-        networks.trained(kind, "both", data, tmp_path, seconds=9, updates=updates, tokens=100, say=lambda line: None)
-        assert not list(tmp_path.glob("*-both.npz"))
-        assert not (tmp_path / "seen.json").exists()
-        assert (tmp_path / "costs-causal.npz").exists()
-        assert [row["network"] for row in json.loads((tmp_path / "whole.json").read_text())] == ["causal"]
+    def results(folder: Path, weights: str) -> dict[str, bytes]:
+        atlas = Atlas(kind, folder, rows=4, batch=12)
+        atlas.make(None)
+        (folder / "both.safetensors").write_bytes((tmp_path / weights / "both.safetensors").read_bytes())
+        atlas.measure(["both"])
+        atlas.write(["both"])
+        atlas.whole(["both"], most=3)
+        tables(atlas, folder / "results")
+        return {path.name: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".npz", ".json", ".csv")}
 
-    class Shipped(Toy):
-        shipped = {"both": "own"}  # noqa: RUF012
+    results(tmp_path / "used", "first")
+    assert "removed" not in capsys.readouterr().out
+    found = results(tmp_path / "used", "second")
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "removed" in line]
+    assert said.startswith("used both: removed the results of another network of that name: costs-both.npz, texts-both")
+    assert found == results(tmp_path / "new", "second")
 
-    updates = 2
-    train()
-    updates, model = None, unmask.load(str(tmp_path / "both.safetensors"))
-    monkeypatch.setattr(networks, "load_model", lambda name: model)
-    train(Shipped())
+
+def test_results_of_networks_whose_weights_stayed_elsewhere_stay_in_the_tables(tmp_path):
+    kind = Toy()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    atlas = Atlas(kind, tmp_path, rows=4, batch=12)
+    atlas.make(None)
+    for name in ("both", "causal"):
+        networks.trained(kind, name, atlas.data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
+    atlas.measure(["both", "causal"])
+    (tmp_path / "causal.safetensors").unlink()
+    tables(Atlas(kind, tmp_path, rows=4, batch=12), tmp_path / "results")
+    assert {row["network"] for row in rows_of(tmp_path / "results" / "atlas-toy.csv")} == {"both", "causal"}
 
 
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():

@@ -100,6 +100,58 @@ def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path, mo
     assert "sudoku-both" in together.packed(["sudoku"], base, tmp_path / "small")
 
 
+def kept_of(folder: Path, owner: str, *names: str) -> None:
+    """Results of a network that looks both ways, and whose they are; each file holds that too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text(owner)
+    (folder / "fingerprint-both.txt").write_text(owner)
+
+
+def test_what_travels_does_not_join_the_results_of_another_network(base, tmp_path):
+    """A file that is missing there is not filled up with one of another network, as texts beside costs."""
+    kept_of(base / "digits", "new", "costs-both.npz", "texts-both.npz", "seen.json")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    kept_of(tmp_path / "other" / "digits", "old", "costs-both.npz")
+    kept_of(tmp_path / "same" / "digits", "new", "costs-both.npz")
+    for there in ("other", "same", "empty"):
+        pack.unpack("digits", tmp_path / "carried", tmp_path / there)
+    found = {path.name: path.read_text() for path in (tmp_path / "other" / "digits").glob("*-both.[nt]*")}
+    assert found == {"costs-both.npz": "old", "fingerprint-both.txt": "old"}
+    assert not (tmp_path / "other" / "digits" / "seen.json").exists()
+    for there in ("same", "empty"):
+        found = {path.name: path.read_text() for path in (tmp_path / there / "digits").glob("*-both.[nt]*")}
+        assert found == dict.fromkeys(("costs-both.npz", "texts-both.npz", "fingerprint-both.txt"), "new")
+        assert (tmp_path / there / "digits" / "seen.json").read_text() == "new"
+
+
+def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch):
+    """After a kill in between, results without an owner would be removed."""
+    kept_of(base / "digits", "new", "costs-both.npz", "advised-both.json")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    came, copied = [], pack.shutil.copy
+    monkeypatch.setattr(pack.shutil, "copy", lambda source, target: came.append(source.name) or copied(source, target))
+    pack.unpack("digits", tmp_path / "carried", tmp_path / "there")
+    assert came[0] == "fingerprint-both.txt"
+    assert {"costs-both.npz", "advised-both.json"} < set(came)
+
+
+def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out")
+    for place, owner in (("other", "old"), ("same", "new")):
+        home = tmp_path / place / "digits"
+        kept_of(home, owner, "costs-both.npz", "texts-both.npz", "seen.json")
+        (home / "costs-causal.npz").write_text("kept")
+        together.brought(tmp_path / "out", tmp_path / place)
+        assert (home / "costs-both.npz").read_text() == (home / "fingerprint-both.txt").read_text() == "new"
+        assert (home / "costs-causal.npz").read_text() == "kept"
+        assert (home / "texts-both.npz").exists() == (home / "seen.json").exists() == (owner == "new")
+        said = "digits both: removed the results of another network of that name: costs-both.npz, texts-both.npz"
+        assert (said in capsys.readouterr().out) == (owner == "old")
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {"digits", "sudoku-both.log"}
+
+
 def test_processes_run_beside_each_other_until_the_time_is_over(tmp_path, monkeypatch):
     monkeypatch.setattr(together, "_BESIDE", 2)
     monkeypatch.setattr(together, "_LAST", 0.2)

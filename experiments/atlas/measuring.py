@@ -237,7 +237,7 @@ def whole(
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     for row in found:
         check_rows(path, row["texts"], len(texts))
-    known = {(row["network"], row["rule"]) for row in found}
+    known = {row["rule"] for row in found}
 
     def put(rule: str, nats: NDArray[np.float64], evaluations: float, *, exact: bool) -> None:
         values = (network, rule, len(texts), evaluations, float(nats.mean()), error(nats), "yes" if exact else "no")
@@ -247,10 +247,10 @@ def whole(
         say(f"{network} {rule}: {nats.mean():.2f} nats on {len(texts)} texts")
 
     for rule in wanted:
-        if (network, rule.name) not in known:
+        if rule.name not in known:
             each = replay(predictor, rule.schedule, texts, rng=list(range(len(texts))), batch=batch)
             put(rule.name, each.nll.numpy(), float(each.evaluations.double().mean()), exact=True)
     agnostic = f"random/even:{int(texts.counts.max())}"
-    if not predictor.remembers and (network, agnostic) not in known:
+    if not predictor.remembers and agnostic not in known:
         nats, _ = random_order(predictor, texts, rng=0, points=_LEVELS, batch=batch)
         put(agnostic, nats.numpy(), float(texts.counts.double().mean()), exact=False)

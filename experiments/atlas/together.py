@@ -19,8 +19,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.atlas import owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
+
+from unmask._atomic import workplace
 
 PARTS = ("train", "see", "measure", "whole", "write")
 KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
@@ -94,10 +97,24 @@ def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str]
 
 
 def brought(output: Path, base: Path) -> None:
-    """Put what came back into the folders of the kinds: measurements, and networks."""
+    """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
+
+    All results of a network that is another one now make way: those that did not come back would join the new ones.
+    """
+    base.mkdir(parents=True, exist_ok=True)
     if (archive := output / "measured.tar.xz").exists():
-        with tarfile.open(archive) as file:
-            file.extractall(base, filter="data")
+        with workplace(base) as place, tarfile.open(archive) as file:
+            back = place / "back"
+            file.extractall(back, filter="data")
+            for kind, each in KINDS.items():
+                for network in each.networks:
+                    if owners.foreign(base / kind, network, back / kind):
+                        owners.forget(base / kind, network, print)
+            for path in sorted(back.rglob("*")):
+                if path.is_file():
+                    target = base / path.relative_to(back)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(target)
     for path in output.glob("*.safetensors"):
         kind, _, network = path.stem.partition("-")
         (base / kind).mkdir(parents=True, exist_ok=True)
