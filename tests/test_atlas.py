@@ -300,6 +300,7 @@ def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
 def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
@@ -307,8 +308,30 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     (tmp_path / "toy" / "calibration-both.json").unlink()
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    (tmp_path / "toy" / "fingerprint-both.txt").write_text("that of the network before")
+    ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_before(tmp_path, monkeypatch):
+    data = Toy().read(_made(tmp_path / "toy"))
+    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    before = (folder / "model.safetensors").read_bytes()
+
+    def killed(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:9])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copyfile", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"model.safetensors": before}
 
 
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):

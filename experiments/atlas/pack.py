@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.atlas import owners
+from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import told
 
@@ -52,7 +52,7 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> 
     for kind in kinds:
         (carried / kind).mkdir()
         for path in chosen(base / kind, DATA + MEASURED if networks else DATA):
-            shutil.copy(path, carried / kind / path.name)
+            files.copied(path, carried / kind / path.name)
     sizes = {kind: sum(path.stat().st_size for path in (carried / kind).iterdir()) for kind in kinds}
     for kind, size in sizes.items():
         print(f"{kind}: {size / 2**20:.2f} MiB", flush=True)
@@ -66,8 +66,9 @@ def unpack(kind: str, carried: Path, base: Path) -> None:
     foreign = [path for network in KINDS[kind].networks for path in owners.foreign(there, network, here)]
     # Whose results they are comes first: after a kill, those without an owner would be taken for another network's.
     for path in [*there.glob(owners.RECORDS), *there.glob("*")]:
-        if path not in foreign and not (here / path.name).exists():
-            shutil.copy(path, here / path.name)
+        # A pack that was killed left a folder.
+        if path.is_file() and path not in foreign and not (here / path.name).exists():
+            files.copied(path, here / path.name)
 
 
 def chosen(folder: Path, patterns: Sequence[str]) -> list[Path]:
