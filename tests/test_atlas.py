@@ -23,7 +23,7 @@ from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.calibration import ByDistance, Calibration, Dependence  # noqa: E402
+from unmask.calibration import ByDistance, Calibration, Dependence, measure_orders, measure_rules  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
@@ -332,6 +332,20 @@ def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_befo
     with pytest.raises(KeyboardInterrupt):
         ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"model.safetensors": before}
+
+
+def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tmp_path):
+    """The first choice is a comb in six steps, the best for six; then its name stands for a single step."""
+    predictor, kept = unmask.ExactPredictor(CHAIN), Calibration(10, "chain", 40)
+    texts, found = measuring.sequences(Toy().read_rows(40), 40, "cpu"), []
+    kept = measure_orders(predictor, {"random": order.Random()}, texts, kept, rng=0)
+    for steps in (6, 1):
+        rule = {"comb": Schedule(size.Even(steps), order.Comb(2))}
+        kept = measure_rules(predictor, rule, texts, kept, rng=0)
+        (advised,) = measuring.advised(kept, [6], tmp_path / "advised-both.json")
+        found.append(advised.schedule)
+    assert found[0].to_json() == Schedule(size.Even(6), order.Comb(2)).to_json()
+    assert isinstance(found[1].order, order.Random)
 
 
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):

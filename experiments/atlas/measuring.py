@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
@@ -175,8 +176,8 @@ def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> lis
     The choice is that of `advise`, without its estimate of what to expect on other texts: that is what is measured
     here, and takes minutes where loops are not compiled.
     """
-    known = [sorted(calibration.losses), sorted(calibration.rules)]
-    of = [calibration.model, calibration.source, *known, list(budgets)]
+    known = json.dumps(calibration.to_json())  # all of it: a name may come to mean another schedule
+    of = [sha256(known.encode()).hexdigest(), list(budgets)]
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if kept.get("of") != of:
         kept = {"of": of, "schedules": {}}
