@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @torch.no_grad()
 def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> None:
     """Fill the boards under each rule, going on where an earlier run stopped, and write atlas-solver.csv."""
-    kind, rows = Sudoku(), puzzles(boards)
+    kind, rows, network = Sudoku(), puzzles(boards), load(model)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(compared(kind, int(rows.hidden.sum(axis=1).max())))
-    path = folder / "texts.npz"
-    writing.written(load(model).predictor(), wanted, rows, boards, path, "cpu", batch, say)
+    path = folder / f"texts-{network.fingerprint}.npz"  # those of other networks stay beside it
+    writing.written(network.predictor, wanted, rows, boards, path, "cpu", batch, say)
     found = list(writing.scored(kind, rows, path, wanted, wanted[-2]))
     common.write(results / "atlas-solver.csv", list(found[0]), found)
 
