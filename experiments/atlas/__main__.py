@@ -2,10 +2,10 @@
 
     python -m experiments.atlas KIND [--folder runs/atlas/KIND] [--shared ../shared] [--seconds 100]
 
-Makes the data, trains the networks, calibrates those that look both ways, measures every rule on rows that nobody chose
-on, writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where
-its files are there, so that a run can be stopped at any time, and a part be done on a machine with a GPU.
-With --tiny, everything runs in minutes on a CPU and means nothing.
+Makes the data, trains the networks, calibrates the one called `both`, measures every rule on rows that nobody chose on,
+writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where its
+files are there and of the same network, so that a run can be stopped at any time, and a part be done on a machine with
+a GPU. With --tiny, everything runs in minutes on a CPU and means nothing.
 """
 
 import argparse

@@ -115,7 +115,7 @@ class Atlas:
         return seeing.seen(self.kind, predictor, self.valid, path, self.batch)
 
     def listed(self) -> list[Rule]:
-        """All rules of the networks that look both ways."""
+        """All rules of the network `both`, but for the advised ones."""
         return measuring.listed(self.kind, self.test) + seeing.learned(self.see(), equal=self.equal)
 
     @torch.no_grad()
