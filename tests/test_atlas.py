@@ -1,7 +1,6 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
-import json
 import time
 from pathlib import Path
 
@@ -12,18 +11,19 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
+from experiments.atlas import __main__ as command  # noqa: E402
 from experiments.atlas import figure, measuring, networks, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
-from experiments.atlas.kind import Data, Kind, Rows  # noqa: E402
+from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
-from experiments.atlas.rules import budgets, comb, rules  # noqa: E402
+from experiments.atlas.rules import comb, rules  # noqa: E402
 from experiments.atlas.tables import tables  # noqa: E402
 from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
-from unmask.calibration import ByDistance, Calibration, Dependence  # noqa: E402
+from unmask.calibration import ByDistance, Calibration, Dependence, measure_orders, measure_rules  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
@@ -128,7 +128,15 @@ def test_every_rule_is_named_once_and_takes_at_most_its_budget(kind):
     found = list(rules(kind, 64, equal=True))
     assert len({rule.name for rule in found}) == len(found)
     planned = [rule for rule in found if isinstance(rule.schedule.size, size.Blind)]
-    assert {rule.schedule.size.steps for rule in planned} >= set(budgets(64))
+    assert {rule.schedule.size.steps for rule in planned} >= set(kind.settings.budgets(64))
+
+
+def test_a_small_trial_changes_nothing_for_the_next_run_of_the_same_process(tmp_path, monkeypatch):
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Toy)
+    before = [rule.key for rule in rules(Toy(), 64, equal=True)]
+    command.main(["toy", "--tiny", "--width", "8", "--parts", "make", "--folder", str(tmp_path)])
+    assert [rule.key for rule in rules(Toy(), 64, equal=True)] == before
+    assert Toy().width == Toy.width == 16
 
 
 def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -191,8 +199,7 @@ def _made(folder: Path) -> Path:
 @pytest.mark.parametrize("kind", [Toy(), Board()])
 def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(common, "RESULTS", tmp_path / "results")
-    for name, few in {"DIVISORS": (4, 2), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}.items():
-        monkeypatch.setattr(rules_module, name, few)
+    monkeypatch.setattr(kind, "settings", Settings(divisors=(4, 2), thresholds=(0.9,), bounds=(1.0,)))
     atlas = Atlas(kind, tmp_path / kind.name, rows=4, batch=12)
     atlas.make(None)
     names = networks.NETWORKS if kind.layout is None else networks.NETWORKS[:3]
@@ -221,7 +228,7 @@ def test_a_kind_goes_from_data_to_tables_and_nothing_is_done_twice(kind, tmp_pat
         advice = unmask.advise(calibration, steps=int(rule.size))
         assert rule.schedule.to_json() == advice.schedule.to_json()
     choices = rows_of(tmp_path / "results" / f"atlas-{kind.name}-advised.csv")
-    assert [int(row["budget"]) for row in choices] == budgets(atlas.count)
+    assert [int(row["budget"]) for row in choices] == kind.settings.budgets(atlas.count)
     scores = rows_of(tmp_path / "results" / f"atlas-{kind.name}-scores.csv")
     assert {row["draw"] for row in scores} == {"temperature 1", "greedy"}
     assert all(0 <= float(row["kept"]) <= 1 for row in scores)
@@ -294,6 +301,7 @@ def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
 def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
@@ -301,8 +309,44 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     (tmp_path / "toy" / "calibration-both.json").unlink()
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    (tmp_path / "toy" / "fingerprint-both.txt").write_text("that of the network before")
+    ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_before(tmp_path, monkeypatch):
+    data = Toy().read(_made(tmp_path / "toy"))
+    networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
+    (tmp_path / "toy" / "calibration-both.json").write_text("{}")
+    folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    before = (folder / "model.safetensors").read_bytes()
+
+    def killed(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[:9])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copyfile", killed)
+    with pytest.raises(KeyboardInterrupt):
+        ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"model.safetensors": before}
+
+
+def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tmp_path):
+    """The first choice is a comb in six steps, the best for six; then its name stands for a single step."""
+    predictor, kept = unmask.ExactPredictor(CHAIN), Calibration(10, "chain", 40)
+    texts, found = measuring.sequences(Toy().read_rows(40), 40, "cpu"), []
+    kept = measure_orders(predictor, {"random": order.Random()}, texts, kept, rng=0)
+    for steps in (6, 1):
+        rule = {"comb": Schedule(size.Even(steps), order.Comb(2))}
+        kept = measure_rules(predictor, rule, texts, kept, rng=0)
+        (advised,) = measuring.advised(kept, [6], tmp_path / "advised-both.json")
+        found.append(advised.schedule)
+    assert found[0].to_json() == Schedule(size.Even(6), order.Comb(2)).to_json()
+    assert isinstance(found[1].order, order.Random)
 
 
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
@@ -321,30 +365,45 @@ def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
     assert Calibration.load(path).losses.keys() == found.losses.keys()
 
 
-def test_a_new_network_has_none_of_the_results_of_the_one_before(tmp_path, monkeypatch):
-    """The likelihoods of whole texts are in a file of all networks: those of the others stay."""
-    data = Toy().read(_made(tmp_path))
+def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(tmp_path, capsys):
+    """As one that was trained again, or came back from another machine: every number is that of an empty folder."""
+    kind = Board()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    data = kind.read(_made(tmp_path))
+    for name, steps in (("first", 2), ("second", 3)):
+        place = tmp_path / name
+        place.mkdir()
+        networks.trained(kind, "both", data, place, seconds=9, updates=steps, tokens=100, say=lambda line: None)
 
-    def train(kind=Toy()):  # noqa: B008
-        for name in ("costs-both.npz", "texts-both.npz", "costs-causal.npz", "seen.json"):
-            (tmp_path / name).touch()
-        rows = [{"network": name, "rule": "random/even:12", "texts": 3} for name in ("both", "causal")]
-        (tmp_path / "whole.json").write_text(json.dumps(rows))
-        (tmp_path / "both.safetensors").unlink(missing_ok=True)
-        networks.trained(kind, "both", data, tmp_path, seconds=9, updates=updates, tokens=100, say=lambda line: None)
-        assert not list(tmp_path.glob("*-both.npz"))
-        assert not (tmp_path / "seen.json").exists()
-        assert (tmp_path / "costs-causal.npz").exists()
-        assert [row["network"] for row in json.loads((tmp_path / "whole.json").read_text())] == ["causal"]
+    def results(folder: Path, weights: str) -> dict[str, bytes]:
+        atlas = Atlas(kind, folder, rows=4, batch=12)
+        atlas.make(None)
+        (folder / "both.safetensors").write_bytes((tmp_path / weights / "both.safetensors").read_bytes())
+        atlas.measure(["both"])
+        atlas.write(["both"])
+        atlas.whole(["both"], most=3)
+        tables(atlas, folder / "results")
+        return {path.name: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".npz", ".json", ".csv")}
 
-    class Shipped(Toy):
-        shipped = {"both": "own"}  # noqa: RUF012
+    results(tmp_path / "used", "first")
+    assert "removed" not in capsys.readouterr().out
+    found = results(tmp_path / "used", "second")
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "removed" in line]
+    assert said.startswith("used both: removed the results of another network of that name: costs-both.npz, texts-both")
+    assert found == results(tmp_path / "new", "second")
 
-    updates = 2
-    train()
-    updates, model = None, unmask.load(str(tmp_path / "both.safetensors"))
-    monkeypatch.setattr(networks, "load_model", lambda name: model)
-    train(Shipped())
+
+def test_results_of_networks_whose_weights_stayed_elsewhere_stay_in_the_tables(tmp_path):
+    kind = Toy()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    atlas = Atlas(kind, tmp_path, rows=4, batch=12)
+    atlas.make(None)
+    for name in ("both", "causal"):
+        networks.trained(kind, name, atlas.data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
+    atlas.measure(["both", "causal"])
+    (tmp_path / "causal.safetensors").unlink()
+    tables(Atlas(kind, tmp_path, rows=4, batch=12), tmp_path / "results")
+    assert {row["network"] for row in rows_of(tmp_path / "results" / "atlas-toy.csv")} == {"both", "causal"}
 
 
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.atlas import pack, together
+from experiments.atlas import files, pack, together
 from experiments.atlas.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -98,6 +98,93 @@ def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path, mo
     assert (home / "digits" / "costs-both.npz").exists()
     monkeypatch.setattr(together, "LARGEST", 4500)
     assert "sudoku-both" in together.packed(["sudoku"], base, tmp_path / "small")
+
+
+def kept_of(folder: Path, owner: str, *names: str) -> None:
+    """Results of a network that looks both ways, and whose they are; each file holds that too."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text(owner)
+    (folder / "fingerprint-both.txt").write_text(owner)
+
+
+def test_what_travels_does_not_join_the_results_of_another_network(base, tmp_path):
+    """A file that is missing there is not filled up with one of another network, as texts beside costs."""
+    kept_of(base / "digits", "new", "costs-both.npz", "texts-both.npz", "seen.json")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    kept_of(tmp_path / "other" / "digits", "old", "costs-both.npz")
+    kept_of(tmp_path / "same" / "digits", "new", "costs-both.npz")
+    for there in ("other", "same", "empty"):
+        pack.unpack("digits", tmp_path / "carried", tmp_path / there)
+    found = {path.name: path.read_text() for path in (tmp_path / "other" / "digits").glob("*-both.[nt]*")}
+    assert found == {"costs-both.npz": "old", "fingerprint-both.txt": "old"}
+    assert not (tmp_path / "other" / "digits" / "seen.json").exists()
+    for there in ("same", "empty"):
+        found = {path.name: path.read_text() for path in (tmp_path / there / "digits").glob("*-both.[nt]*")}
+        assert found == dict.fromkeys(("costs-both.npz", "texts-both.npz", "fingerprint-both.txt"), "new")
+        assert (tmp_path / there / "digits" / "seen.json").read_text() == "new"
+
+
+def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch):
+    """After a kill in between, results without an owner would be removed."""
+    kept_of(base / "digits", "new", "costs-both.npz", "advised-both.json")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    came, copied = [], files.copied
+    monkeypatch.setattr(files, "copied", lambda source, target: came.append(source.name) or copied(source, target))
+    pack.unpack("digits", tmp_path / "carried", tmp_path / "there")
+    assert came[0] == "fingerprint-both.txt"
+    assert {"costs-both.npz", "advised-both.json"} < set(came)
+
+
+def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out")
+    for place, owner in (("other", "old"), ("same", "new")):
+        home = tmp_path / place / "digits"
+        kept_of(home, owner, "costs-both.npz", "texts-both.npz", "seen.json")
+        (home / "costs-causal.npz").write_text("kept")
+        together.brought(tmp_path / "out", tmp_path / place)
+        assert (home / "costs-both.npz").read_text() == (home / "fingerprint-both.txt").read_text() == "new"
+        assert (home / "costs-causal.npz").read_text() == "kept"
+        assert (home / "texts-both.npz").exists() == (home / "seen.json").exists() == (owner == "new")
+        said = "digits both: removed the results of another network of that name: costs-both.npz, texts-both.npz"
+        assert (said in capsys.readouterr().out) == (owner == "old")
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {"digits", "sudoku-both.log"}
+
+
+def test_a_copy_that_is_killed_half_way_leaves_nothing_that_is_taken_for_whole(base, tmp_path, monkeypatch):
+    """Nor does what a kill left in the folder that travels trouble whoever unpacks it."""
+    carried, output, home = tmp_path / "carried", tmp_path / "out", tmp_path / "home"
+
+    def killed(source, target, **more):
+        Path(target).write_bytes(Path(source).read_bytes()[:9])
+        raise KeyboardInterrupt
+
+    for work in (
+        lambda: pack.pack(["digits"], base, carried, networks=True),
+        lambda: pack.unpack("digits", carried, home),
+        lambda: together.packed(["digits"], base, output),
+        lambda: together.brought(output, tmp_path / "back"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.copyfile", killed)
+            with pytest.raises(KeyboardInterrupt):
+                work()
+        assert not [path for path in tmp_path.rglob("*.*") if path.is_file() and path.stat().st_size == 9]
+        work()
+        (carried / "digits" / ".unmask-00000000-000000000000").mkdir(exist_ok=True)
+    for folder in (home / "digits", tmp_path / "back" / "digits"):
+        assert (folder / "both.safetensors").stat().st_size == 5000
+
+
+def test_an_archive_that_is_killed_half_way_is_not_there(base, tmp_path, monkeypatch):
+    def killed(*words, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tarfile.TarFile, "add", killed)
+    with pytest.raises(KeyboardInterrupt):
+        together.packed(["digits"], base, tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_processes_run_beside_each_other_until_the_time_is_over(tmp_path, monkeypatch):

@@ -2,10 +2,10 @@
 
     python -m experiments.atlas KIND [--folder runs/atlas/KIND] [--shared ../shared] [--seconds 100]
 
-Makes the data, trains the networks, calibrates those that look both ways, measures every rule on rows that nobody chose
-on, writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where
-its files are there, so that a run can be stopped at any time, and a part be done on a machine with a GPU.
-With --tiny, everything runs in minutes on a CPU and means nothing.
+Makes the data, trains the networks, calibrates the one called `both`, measures every rule on rows that nobody chose on,
+writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where its
+files are there and of the same network, so that a run can be stopped at any time, and a part be done on a machine with
+a GPU. With --tiny, everything runs in minutes on a CPU and means nothing.
 """
 
 import argparse
@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 from experiments import common
-from experiments.atlas import kinds, networks, rules
+from experiments.atlas import kinds, networks
+from experiments.atlas.kind import Settings
 from experiments.atlas.mistakes import told
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
@@ -22,7 +23,7 @@ from experiments.atlas.turns import Turns
 
 PARTS = ("make", "train", "see", "measure", "whole", "write", "table")
 TINY = {"width": 16, "updates": 8, "tokens": 2048, "rows": 4, "whole": 4}
-FEW = {"DIVISORS": (32, 8), "THRESHOLDS": (0.9,), "BOUNDS": (1.0,)}  # every rule, at few settings
+FEW = Settings(divisors=(32, 8), thresholds=(0.9,), bounds=(1.0,))  # every rule, at few settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,17 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     torch.backends.cuda.matmul.allow_tf32 = True  # several times faster, and what networks are trained with
     folder = options.folder or Path("runs") / "atlas" / options.kind
-    whole = None
+    kind, whole = kinds.KINDS[options.kind](), None
     if options.tiny:
         for name in ("width", "updates", "tokens", "rows"):
             if getattr(options, name) is None:
                 setattr(options, name, TINY[name])
-        whole, options.results = TINY["whole"], folder / "results"
-        for name, few in FEW.items():
-            setattr(rules, name, few)
-    kind = kinds.KINDS[options.kind]()
+        kind.settings, whole, options.results = FEW, TINY["whole"], folder / "results"
     if options.width is not None:
-        kind.width = options.width  # pyright: ignore[reportAttributeAccessIssue]
+        kind.width = options.width
     atlas = Atlas(kind, folder, options.rows, options.batch)
     names = options.networks or kind.networks
     turns = Turns(options.turn, options.until)

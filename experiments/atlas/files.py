@@ -109,6 +109,12 @@ def fetch(folder: Path, name: str, digest: str, command: Sequence[str]) -> Path:
     return path
 
 
+def copied(source: Path, target: Path) -> None:
+    """Copy a file, which appears complete or not at all."""
+    with replacing(target) as temporary:
+        shutil.copyfile(source, temporary)
+
+
 def discard(folder: Path) -> None:
     """Remove what was fetched, once everything is made of it."""
     shutil.rmtree(folder / FETCHED, ignore_errors=True)

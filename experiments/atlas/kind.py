@@ -47,6 +47,31 @@ class Rows:
 
 
 @final
+@dataclass(frozen=True)
+class Settings:
+    """At which settings rules are measured.
+
+    Attributes:
+        divisors: A budget is the number of tokens to fill, divided by one of these.
+        thresholds: Probabilities of a token from which on a rule reveals it.
+        bounds: Nats that the tokens of a step may know of each other, at most.
+    """
+
+    divisors: tuple[int, ...] = (32, 16, 8, 4, 2)
+    thresholds: tuple[float, ...] = (0.3, 0.5, 0.7, 0.9, 0.97)
+    bounds: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 4.0)
+
+    def budgets(self, count: int) -> list[int]:
+        """Numbers of evaluations for so many tokens to fill.
+
+        Example:
+            >>> Settings().budgets(256), Settings().budgets(16)
+            ([8, 16, 32, 64, 128], [1, 2, 4, 8])
+        """
+        return sorted({max(1, round(count / divisor)) for divisor in self.divisors})
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class Data:
     """All that is read of a kind.
@@ -75,6 +100,8 @@ class Kind(ABC):
         tested: Texts of the test split that are measured unless somebody says otherwise; half as many for validation.
         judged: The scores that tell whether a text is right, the most telling one first; none for most kinds.
         width: Width of its networks.
+        settings: At which settings rules are measured. To try something, other ones, and another width, are set on an
+            instance.
         seconds: How long each of its networks learns, on an H200: as long as each other, so that they compare.
         networks: Those that are trained or shipped.
         shipped: Networks that need no training, as the library has them: name of a network -> name of a model.
@@ -88,7 +115,8 @@ class Kind(ABC):
     rows: ClassVar[int] = 1024
     tested: ClassVar[int] = 512
     judged: ClassVar[tuple[str, ...]] = ()
-    width: ClassVar[int] = 256
+    width: int = 256
+    settings: Settings = Settings()
     seconds: ClassVar[float] = 100
     networks: ClassVar[tuple[str, ...]] = ("both", "causal", "left-to-right", "both-comb")
     shipped: ClassVar[Mapping[str, str]] = {}

@@ -9,15 +9,16 @@ it finds by itself, and every rule of the list; the rows on which it was made ar
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import torch
 from experiments.atlas.kind import Kind, Rows
-from experiments.atlas.rules import Rule, budgets, comb, rules, spread
+from experiments.atlas.rules import Rule, comb, rules, spread
 from numpy.typing import NDArray
 
 from unmask import InputError, order, size
@@ -125,7 +126,7 @@ def measured(
 def orders_of(kind: Kind, count: int) -> dict[str, order.BlindOrder]:
     """The blind orders of a calibration: those whose best sizes are to be found."""
     found: dict[str, order.BlindOrder] = {"random": order.Random(), "spread": spread(kind)}
-    for steps in budgets(count):
+    for steps in kind.settings.budgets(count):
         if kind.layout is None:
             segments = max(1, count // steps)
             found[f"comb-{segments}"] = order.Comb(segments)
@@ -169,18 +170,18 @@ def forecast_already(rule: Rule) -> bool:
     return rule.order in ("random", "spread", "comb")
 
 
-def advised(calibration: Calibration, count: int, path: Path) -> list[Rule]:
+def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> list[Rule]:
     """What `advise` picks at every budget, from validation rows alone; kept as JSON.
 
     The choice is that of `advise`, without its estimate of what to expect on other texts: that is what is measured
     here, and takes minutes where loops are not compiled.
     """
-    known = [sorted(calibration.losses), sorted(calibration.rules)]
-    of = [calibration.model, calibration.source, *known, budgets(count)]
+    known = json.dumps(calibration.to_json())  # all of it: a name may come to mean another schedule
+    of = [sha256(known.encode()).hexdigest(), list(budgets)]
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if kept.get("of") != of:
         kept = {"of": of, "schedules": {}}
-        for steps in budgets(count):
+        for steps in budgets:
             try:
                 kept["schedules"][str(steps)] = choose(calibration, None, steps).ranked[0].plan.schedule.to_json()
             except InputError:  # every blind order takes more
@@ -196,7 +197,8 @@ def causal_rules(kind: Kind, count: int) -> list[Rule]:
     # Unlike that of the other networks, this comb begins at the first position: it is the one that was learned.
     orders = {"whole-comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}
     for name, which in orders.items():
-        found += [Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)) for steps in budgets(count)]
+        for steps in kind.settings.budgets(count):
+            found.append(Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)))
     return found
 
 
@@ -205,7 +207,7 @@ def compared(kind: Kind, count: int) -> list[Rule]:
     orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "margin": order.Margin()}
     found = [
         Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
-        for steps in budgets(count)
+        for steps in kind.settings.budgets(count)
         for name, which in orders.items()
     ]
     return [*found, random_order_of(count)]
@@ -238,7 +240,7 @@ def whole(
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     for row in found:
         check_rows(path, row["texts"], len(texts))
-    known = {(row["network"], row["rule"]) for row in found}
+    known = {row["rule"] for row in found}
 
     def put(rule: str, nats: NDArray[np.float64], evaluations: float, *, exact: bool) -> None:
         values = (network, rule, len(texts), evaluations, float(nats.mean()), error(nats), "yes" if exact else "no")
@@ -248,10 +250,10 @@ def whole(
         say(f"{network} {rule}: {nats.mean():.2f} nats on {len(texts)} texts")
 
     for rule in wanted:
-        if (network, rule.name) not in known:
+        if rule.name not in known:
             each = replay(predictor, rule.schedule, texts, rng=list(range(len(texts))), batch=batch)
             put(rule.name, each.nll.numpy(), float(each.evaluations.double().mean()), exact=True)
     agnostic = f"random/even:{int(texts.counts.max())}"
-    if not predictor.remembers and (network, agnostic) not in known:
+    if not predictor.remembers and agnostic not in known:
         nats, _ = random_order(predictor, texts, rng=0, points=_LEVELS, batch=batch)
         put(agnostic, nats.numpy(), float(texts.counts.double().mean()), exact=False)

@@ -10,7 +10,6 @@ updates tell how many there will be. Several runs share a GPU by turns (`experim
 another learns, so that nobody waits for a compiler, and the time of an update is that of a GPU of its own.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -20,14 +19,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from experiments.atlas import owners
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
-from experiments.atlas.rules import budgets, comb
+from experiments.atlas.rules import comb
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask import load as load_model
 from unmask import order, size
 from unmask._atomic import replacing
+from unmask.models.base import fingerprint
 from unmask.models.causal import CausalConfig
 from unmask.models.shape import Network, Shape
 from unmask.models.text import Store
@@ -56,7 +57,7 @@ def shape_of(kind: Kind, network: str) -> Shape:
 
 def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
     """What it learns, for texts with so many tokens to fill at most."""
-    steps = budgets(count)
+    steps = kind.settings.budgets(count)
     if network == "both":
         return UniformAnswers(kind)
     if network == "both-comb":
@@ -106,7 +107,6 @@ def trained(
         return result
     if network in kind.shipped and updates is None:
         model = load_model(kind.shipped[network])
-        _forget(folder, network)
         save(model.module, result, about={**model.about, "kind": kind.name})  # pyright: ignore[reportArgumentType]
         return result
     begin = time.monotonic()
@@ -151,25 +151,8 @@ def trained(
         "seconds": round(time.monotonic() - begin),
         "device": torch.cuda.get_device_name() if device == "cuda" else "CPU",
     }
-    _forget(folder, network)
     save(model, result, about=about)
     return result
-
-
-def _forget(folder: Path, network: str) -> None:
-    """Remove what was measured of a network that was here before: a kill must not leave it beside a new one."""
-    stale = [folder / "seen.json"] if network == "both" else []
-    for each in BOTH if network == "both" else (network,):  # orders that are learned from the first serve the second
-        stale += [
-            folder / name.format(each)
-            for name in ("calibration-{}.json", "advised-{}.json", "costs-{}.npz", "texts-{}.npz")
-        ]
-    for path in stale:
-        path.unlink(missing_ok=True)
-    if (whole := folder / "whole.json").exists():  # of all networks
-        others = [row for row in json.loads(whole.read_text(encoding="utf-8")) if row["network"] != network]
-        with replacing(whole) as temporary:
-            temporary.write_text(json.dumps(others), encoding="utf-8")
 
 
 def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe, turns: Turns) -> float | None:
@@ -192,3 +175,10 @@ def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe, turns: T
 def loaded(path: Path, device: str) -> Network:
     """A trained network there."""
     return load(path)[0].to(device)
+
+
+def owning(folder: Path, network: str, device: str, say: Callable[[str], object]) -> Network:
+    """A trained network, to which all results of that name in its folder belong: those of another one are removed."""
+    model = loaded(folder / f"{network}.safetensors", device)
+    owners.claim(folder, network, fingerprint(model), say)
+    return model

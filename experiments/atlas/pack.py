@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import told
 
@@ -21,10 +22,11 @@ MEASURED = (
     "*.safetensors",
     "costs-*.npz",
     "seen.json",
-    "whole.json",
+    "whole-*.json",
     "calibration-*.json",
     "advised-*.json",
     "texts-*.npz",
+    owners.RECORDS,
 )
 MOST = 33 << 20  # bytes to copy at once
 MARK = ".packed"  # a file of every folder that was filled here, and may be emptied
@@ -50,7 +52,7 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> 
     for kind in kinds:
         (carried / kind).mkdir()
         for path in chosen(base / kind, DATA + MEASURED if networks else DATA):
-            shutil.copy(path, carried / kind / path.name)
+            files.copied(path, carried / kind / path.name)
     sizes = {kind: sum(path.stat().st_size for path in (carried / kind).iterdir()) for kind in kinds}
     for kind, size in sizes.items():
         print(f"{kind}: {size / 2**20:.2f} MiB", flush=True)
@@ -58,11 +60,15 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> 
 
 
 def unpack(kind: str, carried: Path, base: Path) -> None:
-    """Put what travelled where it belongs; what is there already stays."""
-    (base / kind).mkdir(parents=True, exist_ok=True)
-    for path in (carried / kind).glob("*"):
-        if not (base / kind / path.name).exists():
-            shutil.copy(path, base / kind / path.name)
+    """Put what travelled where it belongs; what is there already stays, and no results of other networks join it."""
+    there, here = carried / kind, base / kind
+    here.mkdir(parents=True, exist_ok=True)
+    foreign = [path for network in KINDS[kind].networks for path in owners.foreign(there, network, here)]
+    # Whose results they are comes first: after a kill, those without an owner would be taken for another network's.
+    for path in [*there.glob(owners.RECORDS), *there.glob("*")]:
+        # A pack that was killed left a folder.
+        if path.is_file() and path not in foreign and not (here / path.name).exists():
+            files.copied(path, here / path.name)
 
 
 def chosen(folder: Path, patterns: Sequence[str]) -> list[Path]:

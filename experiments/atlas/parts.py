@@ -11,10 +11,11 @@ from experiments.atlas import measuring, networks, seeing, writing
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.measuring import Costs
 from experiments.atlas.networks import BOTH
-from experiments.atlas.rules import Rule, budgets
+from experiments.atlas.rules import Rule
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask.calibration import Calibration
+from unmask.models.shape import Network
 from unmask.sequences import Sequences
 
 
@@ -61,6 +62,9 @@ class Atlas:
 
     @cached_property
     def costs(self) -> Costs:
+        """Everything that was measured. A network whose weights stayed elsewhere keeps its results."""
+        for name in self.there(networks.NETWORKS):
+            self.network(name)
         return Costs(self.folder, len(self.test))
 
     @cached_property
@@ -87,6 +91,10 @@ class Atlas:
         """Those of these networks that are trained."""
         return [name for name in names if self.file(name).exists()]
 
+    def network(self, name: str) -> Network:
+        """A trained network; what is kept of another one that had its name is removed first."""
+        return networks.owning(self.folder, name, self.device, say)
+
     def make(self, shared: Path | None) -> None:
         """The data."""
         self.kind.make(self.folder, shared)
@@ -103,31 +111,31 @@ class Atlas:
     @torch.no_grad()
     def see(self) -> dict[str, Any]:
         """Curves and dependence of the network that looks both ways."""
-        path = self.folder / "seen.json"
-        predictor = networks.loaded(self.file("both"), self.device).predictor()
+        predictor, path = self.network("both").predictor(), self.folder / "seen.json"
         return seeing.seen(self.kind, predictor, self.valid, path, self.batch)
 
     def listed(self) -> list[Rule]:
-        """All rules of the networks that look both ways."""
+        """All rules of the network `both`, but for the advised ones."""
         return measuring.listed(self.kind, self.test) + seeing.learned(self.see(), equal=self.equal)
 
     @torch.no_grad()
     def calibrated(self, name: str) -> Calibration:
         """The calibration of a network, made on validation rows."""
-        model = networks.loaded(self.file(name), self.device)
-        path = self.folder / f"calibration-{name}.json"
+        model, path = self.network(name), self.folder / f"calibration-{name}.json"
         return measuring.calibrated(self.kind, model, self.valid, self.listed(), path, self.batch, say)
 
     def advised(self, name: str) -> list[Rule]:
         """What `advise` picks for a network."""
-        return measuring.advised(self.calibrated(name), self.count, self.folder / f"advised-{name}.json")
+        budgets = self.kind.settings.budgets(self.count)
+        return measuring.advised(self.calibrated(name), budgets, self.folder / f"advised-{name}.json")
 
     @torch.no_grad()
     def measure(self, names: Sequence[str]) -> None:
         """The cost of every rule on test rows; of a kind that says so, of some on all rows that there are."""
         for name in self.there(names):
-            predictor = networks.loaded(self.file(name), self.device).predictor()
-            measuring.measured(predictor, name, self.wanted(name), self.test, self.costs, self.batch, say)
+            predictor = self.network(name).predictor()
+            costs = Costs(self.folder, len(self.test))  # read only now, without those of another network
+            measuring.measured(predictor, name, self.wanted(name), self.test, costs, self.batch, say)
 
     def wanted(self, name: str) -> list[Rule]:
         """The rules that are measured of a network."""
@@ -143,7 +151,7 @@ class Atlas:
         every = self.wanted(name)
         if self.kind.judged:
             return every
-        few = budgets(self.count)[1]
+        few = self.kind.settings.budgets(self.count)[1]
         chosen = [rule for rule in every if rule.size in (f"even:{few}", str(few), "rounds", "threshold:0.9")]
         return chosen or every
 
@@ -151,8 +159,7 @@ class Atlas:
     def write(self, names: Sequence[str]) -> None:
         """Texts of the rules that are compared by what they write."""
         for name in self.there(names):
-            predictor = networks.loaded(self.file(name), self.device).predictor()
-            path = self.folder / f"texts-{name}.npz"
+            predictor, path = self.network(name).predictor(), self.folder / f"texts-{name}.npz"
             writing.written(predictor, self.told(name), self.data.test, self.rows, path, self.device, self.batch, say)
 
     @torch.no_grad()
@@ -167,8 +174,7 @@ class Atlas:
         if rows is None:
             return
         texts = measuring.sequences(rows, len(rows) if most is None else most, self.device)
-        path = self.folder / "whole.json"
         for name in self.there(names):
-            predictor = networks.loaded(self.file(name), self.device).predictor()
+            predictor, path = self.network(name).predictor(), self.folder / f"whole-{name}.json"
             wanted = [] if name in BOTH else [rule for rule in self.wanted(name) if rule.order != "margin"]
             measuring.whole(predictor, name, wanted, texts, path, self.batch, say)

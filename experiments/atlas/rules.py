@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import final
 
-from experiments.atlas.kind import Kind
+from experiments.atlas.kind import Kind, Settings
 
 from unmask import InputError, gauge, order, size
 from unmask.schedule import Schedule
 
-DIVISORS = (32, 16, 8, 4, 2)
 BLOCK = 32  # tokens of a block, in which DUEL recommends the margin rule
-THRESHOLDS = (0.3, 0.5, 0.7, 0.9, 0.97)
-BOUNDS = (0.1, 0.5, 1.0, 2.0, 4.0)
 SIZES = {
     "even": size.Even,
     "cosine": size.Cosine,
@@ -61,16 +58,6 @@ class Rule:
         return f"{self.name}|{sha256(json.dumps(self.schedule.to_json()).encode()).hexdigest()[:16]}"
 
 
-def budgets(count: int) -> list[int]:
-    """Numbers of evaluations for so many tokens to fill.
-
-    Example:
-        >>> budgets(256), budgets(16)
-        ([8, 16, 32, 64, 128], [1, 2, 4, 8])
-    """
-    return sorted({max(1, round(count / divisor)) for divisor in DIVISORS})
-
-
 def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
     """All rules of a kind.
 
@@ -79,24 +66,25 @@ def rules(kind: Kind, count: int, *, equal: bool) -> Iterator[Rule]:
         count: Tokens to fill in a text, in the one that has most.
         equal: Whether all have so many.
     """
-    for steps in budgets(count):
+    budgets = kind.settings.budgets(count)
+    for steps in budgets:
         yield from _planned(kind, count, steps)
-    yield from confident()
+    yield from confident(kind.settings)
     # The published rounds are for one number of tokens; where texts differ, the order is cut evenly.
     if equal:
         yield Rule("dilated", "rounds", Schedule(size.Explicit(order.Dilated.rounds(count)), order.Dilated()))
     else:
-        for steps in budgets(count):
+        for steps in budgets:
             yield Rule("dilated", f"even:{steps}", Schedule(size.Even(steps), order.Dilated()))
     yield from one_by_one(count)
 
 
-def confident() -> Iterator[Rule]:
+def confident(settings: Settings) -> Iterator[Rule]:
     """Rules that reveal whatever the predictions are sure of: thresholds and entropy bounds."""
-    for threshold in THRESHOLDS:
+    for threshold in settings.thresholds:
         sizes = size.Threshold(threshold)
         yield Rule("confidence", f"threshold:{threshold:g}", Schedule(sizes, RANKED["confidence"]))
-    for bound in BOUNDS:
+    for bound in settings.bounds:
         yield Rule("entropy", f"entropy-bound:{bound:g}", Schedule(size.EntropyBound(bound), RANKED["entropy"]))
 
 

@@ -10,6 +10,7 @@ From it comes the order that is learned, so that this too is chosen on validatio
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from experiments.atlas.kind import Kind
 from experiments.atlas.measuring import check_rows
-from experiments.atlas.rules import Rule, budgets
+from experiments.atlas.rules import Rule
 from numpy.typing import NDArray
 
 from unmask import order, size
@@ -64,7 +65,7 @@ def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, bat
         found["layout"] = list(kind.layout)
         found["map"] = _map(pairs, kind.layout)
     learn = _learned if hidden.size <= _LARGE else _learned_in_quarters
-    few = _few(int(texts.counts.max()), hidden.size)
+    few = _few(kind.settings.budgets(int(texts.counts.max())), hidden.size)
     found["orders"] = {str(steps): learn(kind, pairs, hidden, steps) for steps in few}
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(found), encoding="utf-8")
@@ -153,8 +154,8 @@ def _learned_in_quarters(kind: Kind, pairs: Dependence, hidden: NDArray[np.int64
     return [[int(quarter[place]) + corner for place in part] for corner in corners for part in found.sets]
 
 
-def _few(count: int, length: int) -> list[int]:
+def _few(budgets: Sequence[int], length: int) -> list[int]:
     """Budgets at which an order is learned: more steps would take the search too long on long texts."""
     if length > _LARGE:
-        return [steps for steps in budgets(count) if steps % 4 == 0]
-    return [steps for steps in budgets(count) if steps * length**2 <= 1 << 21]
+        return [steps for steps in budgets if steps % 4 == 0]
+    return [steps for steps in budgets if steps * length**2 <= 1 << 21]

@@ -6,13 +6,14 @@ the command line. models/ belongs to the repository and to no wheel. Beside the 
 """
 
 import argparse
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.atlas import files
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import told
-from experiments.atlas.networks import NETWORKS
+from experiments.atlas.networks import NETWORKS, owning
+from experiments.atlas.parts import say
 
 from unmask import InputError
 from unmask.models import CALIBRATION, FILE
@@ -22,7 +23,7 @@ NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "co
 
 
 def ship(kind: str, network: str, base: Path, models: Path) -> Path:
-    """Copy a network and its calibration; the folder that names it.
+    """Copy a network and its calibration, unless that is of another network; the folder that names it.
 
     Raises:
         InputError: if the network has not been trained.
@@ -32,12 +33,13 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
         remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
         raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
+    owning(base / kind, network, "cpu", say)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, folder / FILE)
+    (folder / CALIBRATION).unlink(missing_ok=True)  # first: it may be of the network that was here before
+    files.copied(source, folder / FILE)
     calibration = base / kind / f"calibration-{network}.json"
-    (folder / CALIBRATION).unlink(missing_ok=True)  # that of another network, which was here before
     if calibration.exists():
-        shutil.copyfile(calibration, folder / CALIBRATION)
+        files.copied(calibration, folder / CALIBRATION)
     return folder
 
 

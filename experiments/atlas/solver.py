@@ -43,7 +43,7 @@ def compared(kind: Sudoku, count: int) -> Iterator[Rule]:
     for steps in STEPS:
         for name, which in orders.items():
             yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
-    yield from rules.confident()
+    yield from rules.confident(kind.settings)
     for name in ("random", "margin"):
         yield Rule(name, f"even:{count}", Schedule(size.Even(count), orders[name]))
 
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 @torch.no_grad()
 def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> None:
     """Fill the boards under each rule, going on where an earlier run stopped, and write atlas-solver.csv."""
-    kind, rows = Sudoku(), puzzles(boards)
+    kind, rows, network = Sudoku(), puzzles(boards), load(model)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = list(compared(kind, int(rows.hidden.sum(axis=1).max())))
-    path = folder / "texts.npz"
-    writing.written(load(model).predictor(), wanted, rows, boards, path, "cpu", batch, say)
+    path = folder / f"texts-{network.fingerprint}.npz"  # those of other networks stay beside it
+    writing.written(network.predictor, wanted, rows, boards, path, "cpu", batch, say)
     found = list(writing.scored(kind, rows, path, wanted, wanted[-2]))
     common.write(results / "atlas-solver.csv", list(found[0]), found)
 

@@ -48,8 +48,9 @@ def tables(atlas: Atlas, results: Path) -> None:
     if scores:
         columns = list(dict.fromkeys(key for row in scores for key in row))
         common.write(results / f"{name}-scores.csv", columns, [{**dict.fromkeys(columns, ""), **row} for row in scores])
-    if (path := atlas.folder / "whole.json").exists():
-        common.write(results / f"{name}-whole.csv", measuring.WHOLE, json.loads(path.read_text(encoding="utf-8")))
+    paths = [atlas.folder / f"whole-{network}.json" for network in NETWORKS]
+    if whole := [row for path in paths if path.exists() for row in json.loads(path.read_text(encoding="utf-8"))]:
+        common.write(results / f"{name}-whole.csv", measuring.WHOLE, whole)
 
 
 def updates(atlas: Atlas) -> dict[str, int]:

@@ -11,7 +11,6 @@ are wanted back. The data must be in runs/atlas, or have travelled (`experiments
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,8 +18,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
+
+from unmask._atomic import replacing, workplace
 
 PARTS = ("train", "see", "measure", "whole", "write")
 KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
@@ -72,36 +74,50 @@ def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str]
     """
     output.mkdir(parents=True, exist_ok=True)
     archive = output / "measured.tar.xz"
-    with tarfile.open(archive, "w:xz") as file:
+    with replacing(archive) as temporary, tarfile.open(temporary, "w:xz") as file:
         for kind in kinds:
             for path in chosen(base / kind, KEPT):
                 file.add(path, Path(kind) / path.relative_to(base / kind))
         for path in base.glob("*.log"):
             file.add(path, path.name)
-    left, files = ROOM - archive.stat().st_size, FILES - 1
+    left, most = ROOM - archive.stat().st_size, FILES - 1
     stayed = []
     for kind in kinds:
         for path in chosen(base / kind, ("*.safetensors",)):
             name, size = f"{kind}-{path.stem}", path.stat().st_size
             if name in before or path.stem in KINDS[kind].shipped:
                 continue
-            if files and size <= min(left, LARGEST):
-                shutil.copy(path, output / f"{name}.safetensors")
-                left, files = left - size, files - 1
+            if most and size <= min(left, LARGEST):
+                files.copied(path, output / f"{name}.safetensors")
+                left, most = left - size, most - 1
             else:
                 stayed.append(name)
     return stayed
 
 
 def brought(output: Path, base: Path) -> None:
-    """Put what came back into the folders of the kinds: measurements, and networks."""
+    """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
+
+    All results of a network that is another one now make way: those that did not come back would join the new ones.
+    """
+    base.mkdir(parents=True, exist_ok=True)
     if (archive := output / "measured.tar.xz").exists():
-        with tarfile.open(archive) as file:
-            file.extractall(base, filter="data")
+        with workplace(base) as place, tarfile.open(archive) as file:
+            back = place / "back"
+            file.extractall(back, filter="data")
+            for kind, each in KINDS.items():
+                for network in each.networks:
+                    if owners.foreign(base / kind, network, back / kind):
+                        owners.forget(base / kind, network, print)
+            for path in sorted(back.rglob("*")):
+                if path.is_file():
+                    target = base / path.relative_to(back)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    path.replace(target)
     for path in output.glob("*.safetensors"):
         kind, _, network = path.stem.partition("-")
         (base / kind).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, base / kind / f"{network}.safetensors")
+        files.copied(path, base / kind / f"{network}.safetensors")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
