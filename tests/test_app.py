@@ -1,6 +1,7 @@
 """The explorer without a browser: what the page shows is what the library computes."""
 
 import dataclasses
+import inspect
 import json
 import math
 import re
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from unmask import InputError, evaluate, gauge, size
-from unmask.app import chart, links, panels, player
+from unmask.app import chart, lines, links, panels, player
 from unmask.app.axis import Axis
 from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import schedules as laws
@@ -216,8 +217,16 @@ def test_errors_are_well_formed_pictures_with_sentences():
     assert_described(page)
 
 
+def test_every_kind_of_line_is_a_class_of_its_own_without_flags():
+    kinds = [each for each in vars(lines).values() if inspect.isclass(each) and issubclass(each, lines.Line)]
+    assert len(kinds) >= 6
+    for kind in kinds:
+        assert inspect.isabstract(kind) != getattr(kind, "__final__", False), kind
+        assert bool not in inspect.get_annotations(kind).values(), kind
+
+
 def test_words_from_outside_cannot_become_markup():
-    line = chart.Line("<b>", np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)
+    line = lines.Joined("<b>", np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)
     shown = chart.html(chart.Chart("key", "<i>", "a < b", "x", "<u>", [line]))
     assert "<i>" not in shown
     assert "<u>" not in shown
@@ -227,7 +236,7 @@ def test_words_from_outside_cannot_become_markup():
 def test_thinning_keeps_the_peaks_and_the_ends():
     rng = np.random.default_rng(0)
     y = rng.random(10_000)
-    x, kept = chart.thinned(np.arange(10_000), y)
+    x, kept = lines.thinned(np.arange(10_000), y)
     assert len(x) < 500
     assert (x[0], x[-1]) == (0, 9999)
     assert (kept.min(), kept.max()) == (y.min(), y.max())
@@ -578,14 +587,14 @@ def calibration(model):
 def test_what_turns_more_often_than_can_be_seen_is_a_band():
     x = np.arange(4096.0)
     for y, band in ((x % 8, True), ((x % 8).cumsum(), False), (1 + 1e-15 * (x % 2), False)):
-        shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [chart.Line("line", x, y, 0)]))
+        shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [lines.Joined("line", x, y, 0)]))
         assert ("band" in shown) == ('Z"' in shown) == band
 
 
 def test_zeros_on_a_logarithmic_axis_are_marked():
     x, one, two = np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.0]), np.zeros(3)
-    lines = [chart.Line("one", x, one, 0, zeros=True), chart.Line("two", x, two, 1, zeros=True)]
-    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_y=True))
+    both = [lines.Marked(lines.Joined("one", x, one, 0)), lines.Marked(lines.Joined("two", x, two, 1))]
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", both, log_y=True))
     assert shown.count("▾") == 4
     # Two at one place stand one above the other, as far apart as their names, which stand beside them.
     assert 'left:100.00%;bottom:7.50%">▾' in shown
@@ -598,15 +607,15 @@ def test_zeros_on_a_logarithmic_axis_are_marked():
 
 def test_names_stand_beside_the_marks_of_curves_that_end_with_zero():
     x = np.array([1.0, 2.0, 4.0])
-    lines = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(5)]
-    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_x=True, log_y=True))
+    y = np.array([1.0, 0.5, 0.0])
+    few, many = ([lines.Marked(lines.Joined(f"line-{place}", x, y, place)) for place in range(n)] for n in (5, 20))
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", few, log_x=True, log_y=True))
     marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
     names = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">line-', shown)]
     assert len(marks) == len(names) == 5
     assert np.diff(marks) == pytest.approx(7.5)
     assert np.subtract(sorted(names), marks) == pytest.approx(3.0)  # half of a mark
     # Many stay inside the chart.
-    many = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(20)]
     shown = chart.html(chart.Chart("key", "t", "s", "x", "y", many, log_x=True, log_y=True))
     marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
     assert len(marks) == 20
@@ -621,10 +630,8 @@ def test_an_axis_of_steps_has_whole_numbers():
 
 def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():
     x = np.arange(1.0, 100.0)
-    fixed, other = (
-        chart.Line("fixed", x, (x % 10 == 0).astype(float), 0, ticks=True),
-        chart.Line("other", x, x / 1e4, 1),
-    )
+    fixed = lines.Ticks("fixed", x, (x % 10 == 0).astype(float), 0)
+    other = lines.Joined("other", x, x / 1e4, 1)
     page = parsed(chart.html(chart.Chart("key", "t", "s", "x", "y", [fixed, other])))
     figure = page.find("figure")
     low, high, _ = map(float, figure.get("data-y").split())

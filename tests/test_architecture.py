@@ -24,6 +24,8 @@ PAGE = (
     {
         "axis",
         "labels",
+        "shapes",
+        "lines",
         "chart",
         "panels",
         "outcomes",
