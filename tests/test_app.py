@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from unmask import InputError, evaluate, gauge, size
-from unmask.app import chart, lines, links, panels, player
+from unmask.app import chart, lines, links, outcomes, panels, player
 from unmask.app.axis import Axis
 from unmask.app.data import distributions as tradeoffs
+from unmask.app.data import results
 from unmask.app.data import schedules as laws
 from unmask.distribution import Markov
 from unmask.names import DISTRIBUTIONS
@@ -644,6 +645,59 @@ def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():
     (line,) = (path for path in page.iter("path") if path.get("data-kind") == "line")
     points = np.array(line.get("d")[1:].split(), dtype=float).reshape(-1, 2)
     assert low + (1 - points[:, 1] / 1000) * (high - low) == pytest.approx(x / 1e4, abs=1e-4 * high)
+
+
+def bars_of(shown):
+    """The ends of the vertical axis, and the values from which to which the bars of a chart go."""
+    page = parsed(shown)
+    low, high, logarithmic = map(float, page.find("figure").get("data-y").split())
+    (path,) = (path for path in page.iter("path") if "bar" in path.get("class").split())
+    found = re.findall(r"M[-\d.]+ ([\d.]+)V([\d.]+)", path.get("d"))
+    ends = low + (1 - np.array(found, dtype=float) / 1000) * (high - low)
+    return (low, high), 10**ends if logarithmic else ends
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+def test_the_axis_reaches_both_ends_of_every_bar(from_zero):
+    y, errors = np.array([1.0, 1.2, 1.1, 1.15]), np.array([0.4, np.nan, 0.01, 0.5])
+    line = lines.Points("line", np.arange(1.0, 5), y, 0, errors)
+    (low, high), ends = bars_of(chart.html(chart.Chart("key", "t", "s", "x", "y", [line], from_zero=from_zero)))
+    assert low <= 0.6
+    assert high > 1.65
+    assert ends == pytest.approx(np.array([[0.6, 1.4], [1.09, 1.11], [0.65, 1.65]]), abs=1e-4 * (high - low))
+
+
+def test_a_bar_that_has_no_end_on_a_logarithmic_axis_goes_down_to_its_lower_edge():
+    y, errors = np.array([1.0, 0.1, 1.0, 1.0]), np.array([0.5, 0.01, 3.0, 0.999])
+    line = lines.Points("line", np.arange(1.0, 5), y, 0, errors)
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [line], log_y=True))
+    (low, high), ends = bars_of(shown)
+    assert low == -1  # that of the lowest value: no bar decides it
+    assert high > np.log10(4)
+    assert ends == pytest.approx(np.array([[0.5, 1.5], [0.1, 0.11], [0.1, 4.0], [0.1, 1.999]]), rel=1e-3)
+    assert shown.count(" 1000.0V") == 3
+
+
+@pytest.mark.parametrize("axis", results.AXES)
+@pytest.mark.parametrize("key", results.collections())
+def test_every_bar_of_the_results_is_as_long_as_its_error(key, axis):
+    shown = outcomes.compared(results.compare([key], axis, "all"))
+    figure = parsed(shown).find(".//figure")
+    low, high, logarithmic = map(float, figure.get("data-y").split())
+    bars = [path for path in figure.iter("path") if "bar" in path.get("class").split()]
+    known = {
+        path.get("data-line"): [each for each in json.loads(path.get("data-values")) if each[2]]
+        for path in figure.iter("path")
+        if path.get("data-kind") == "points"
+    }
+    for path in bars:
+        ends = re.findall(r"M[-\d.]+ ([\d.]+)V([\d.]+)", path.get("d"))
+        for (_, y, error), (down, up) in zip(known[path.get("data-line")], ends, strict=True):
+            for end, said in ((y - error, down), (y + error, up)):
+                if logarithmic:
+                    end = max(low, np.log10(end)) if end > 0 else low
+                assert 1000 * (1 - (end - low) / (high - low)) == pytest.approx(float(said), abs=0.2)
+    assert bool(bars) == any(known.values())
 
 
 def test_steps_beyond_the_length_are_clamped_and_said(model, calibration):

@@ -55,21 +55,21 @@ def html(chart: Chart) -> str:
             f"<p>{escape(chart.sentence)}</p></figcaption></figure>"
         )
     x_axis = Axis.across(np.concatenate([[*line.x, *line.zeros] for line in lines]), chart.log_x)
-    edges = [edge for line in lines for edge in line.edges if edge.size]
+    heights = np.concatenate([line.heights(chart.log_y) for line in lines])
     # What stands beside the scale is a share of 1, and has the scale if there is nothing else.
-    y_axis = Axis.of(np.concatenate(edges or [[1.0]]), chart.log_y, from_zero=chart.from_zero)
+    y_axis = Axis.of(heights if heights.size else np.ones(1), chart.log_y, from_zero=chart.from_zero)
     paths = "".join(
         line.html(place, x_axis, y_axis, sum(each.rows for each in lines[:place]))
         for place, line in enumerate(lines)
         if line.x.size
     )
-    heights = _heights(lines)
-    marks = _marks(lines, x_axis, heights)
+    stacked = _stacked(lines)
+    marks = _marks(lines, x_axis, stacked)
     grid = "".join(f'<path class="grid" d="M0 {_y(at)}H{WIDTH}"/>' for at, _ in y_axis.ticks)
     rows = "".join(f'<span style="bottom:{at:.2%}">{label}</span>' for at, label in y_axis.ticks)
     columns = "".join(f'<span style="left:{at:.2%}">{label}</span>' for at, label in x_axis.ticks)
     ends, room = labels.html(
-        [_end(line, place, x_axis, y_axis, heights) for place, line in enumerate(lines) if line.x.size],
+        [_end(line, place, x_axis, y_axis, stacked) for place, line in enumerate(lines) if line.x.size],
         [np.stack([x_axis.place(line.x), y_axis.place(edge)], axis=1) for line in lines for edge in line.edges],
     )
     legend = "".join(
@@ -95,11 +95,11 @@ def html(chart: Chart) -> str:
     )
 
 
-def _end(line: Drawn, place: int, x_axis: Axis, y_axis: Axis, heights: Mapping[tuple[int, float], float]) -> labels.End:
+def _end(line: Drawn, place: int, x_axis: Axis, y_axis: Axis, stacked: Mapping[tuple[int, float], float]) -> labels.End:
     """Where a line ends, and what is written there: beside its mark if it ends with a zero."""
     across, up = x_axis.place(line.x[-1:]), y_axis.place(line.upper[-1:])
     if line.zeros.size and line.zeros[-1] >= line.x[-1]:
-        across, up = x_axis.place(line.zeros[-1:]), [heights[place, float(line.zeros[-1])] + _MARK / 2]
+        across, up = x_axis.place(line.zeros[-1:]), [stacked[place, float(line.zeros[-1])] + _MARK / 2]
     return labels.End(line.label, place, line.ink.colour, float(across[0]), float(up[0]))
 
 
@@ -115,7 +115,7 @@ def _zoom(title: str) -> str:
     )
 
 
-def _heights(lines: Sequence[Drawn]) -> dict[tuple[int, float], float]:
+def _stacked(lines: Sequence[Drawn]) -> dict[tuple[int, float], float]:
     """How high the mark of a zero stands, by curve and place: several at one place are one above the other.
 
     They are as far apart as their names, if there is room for all.
@@ -131,10 +131,10 @@ def _heights(lines: Sequence[Drawn]) -> dict[tuple[int, float], float]:
     return found
 
 
-def _marks(lines: Sequence[Drawn], x_axis: Axis, heights: Mapping[tuple[int, float], float]) -> str:
+def _marks(lines: Sequence[Drawn], x_axis: Axis, stacked: Mapping[tuple[int, float], float]) -> str:
     """A mark for every zero at the lower edge."""
     marks = []
-    for (number_of, place), height in heights.items():
+    for (number_of, place), height in stacked.items():
         style = f"left:{float(x_axis.place(np.array(place))):.2%};bottom:{height:.2%}"
         kind = f'class="c{lines[number_of].ink.colour}" data-line="{number_of}"'
         marks.append(f'<span {kind} style="{style}">▾</span>')

@@ -74,8 +74,12 @@ class Drawn(ABC):
 
     @property
     def edges(self) -> tuple[NDArray[np.float64], ...]:
-        """The heights that names must leave free, for each point, and that the vertical axis must have."""
+        """The heights that names must leave free, for each point."""
         return (self.upper,)
+
+    def heights(self, logarithmic: bool) -> NDArray[np.float64]:
+        """The values that the vertical axis must have, if it is logarithmic or if it is not."""
+        return np.concatenate([np.empty(0), *self.edges])
 
     @property
     def look(self) -> str:
@@ -174,6 +178,17 @@ class Scatter(Drawn):
     def upper(self) -> NDArray[np.float64]:
         return self.y
 
+    @property
+    def _spread(self) -> NDArray[np.float64]:
+        """The length of each bar to one side; 0 if there is none."""
+        return np.where(np.isfinite(self.error) & (self.error > 0), self.error, 0.0)
+
+    def heights(self, logarithmic: bool) -> NDArray[np.float64]:
+        # The lower end of a bar may be 0 or less, which has no place on a logarithmic axis, or so little above 0 that
+        # the axis would have decades for it alone. Such a bar is drawn down to the lower edge: it goes on below.
+        lowest = self.y if logarithmic else self.y - self._spread
+        return np.concatenate([lowest, self.y + self._spread])
+
     def html(self, place: int, x_axis: Axis, y_axis: Axis, row: int) -> str:
         across, up = _across(self.x, x_axis), _down(self.y, y_axis)
         pairs = _pairs(across, up)
@@ -183,12 +198,10 @@ class Scatter(Drawn):
             f'd="M{" ".join(pairs)}"/>'
         )
         dots = "".join(f"M{pair}h0" for pair in pairs)
-        known = np.isfinite(self.error) & (self.error > 0)
-        floor = self.y[known] * 1e-6 if y_axis.logarithmic else -np.inf  # a logarithmic axis has no place below 0
-        reach = (np.maximum(self.y[known] + side * self.error[known], floor) for side in (-1, 1))
-        low, high = (np.clip(_down(each, y_axis), 0, HEIGHT) for each in reach)
-        ends = zip(across[known].tolist(), low.tolist(), high.tolist(), strict=True)
-        bars = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in ends)
+        known = self._spread > 0
+        ends = (np.maximum(each, y_axis.bottom)[known] for each in (self.y - self._spread, self.y + self._spread))
+        low, high = (_down(each, y_axis).tolist() for each in ends)
+        bars = "".join(f"M{a:.1f} {b:.1f}V{c:.1f}" for a, b, c in zip(across[known].tolist(), low, high, strict=True))
         return (
             through
             + (f'<path {self.ink.classes("bar")} data-line="{place}" d="{bars}"/>' if bars else "")
