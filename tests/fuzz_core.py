@@ -3,7 +3,7 @@
     python tests/fuzz_core.py --calls 77000 --seed 1      many calls; what went wrong, each as a line that repeats it
     python tests/fuzz_core.py --show 12 --seed 1          what call number 12 is, and what comes of it
 
-Every public class and function of the rooms below is called in turn, and every method of an object of each class. An
+Every public class and function of the parts below is called in turn, and every method of an object of each class. An
 argument is drawn from values that will do and, one time in four, from absurd ones: nothing, text, huge numbers, NaN,
 complex arrays, wrong shapes, modules, functions, generators. Each value is a piece of Python, so that a call can be
 copied. The laws:
@@ -47,7 +47,7 @@ import unmask
 from fuzz_core_values import ABSURD, FUNCTIONS, GOOD, MADE_HERE, OBJECTS
 from unmask import InputError
 
-ROOMS = (
+PARTS = (
     "size", "order", "gauge", "bounds", "information", "distribution", "schedule", "predict", "sample", "evaluate",
     "calibration",
     "data",
@@ -77,8 +77,8 @@ class Target:
 def namespace():
     """What the pieces of Python may speak of."""
     names = {each: importlib.import_module(f"unmask.{each}") for each in ("size", "order", "gauge")}
-    for room in ("distribution", "predict", "sample"):
-        module = importlib.import_module(f"unmask.{room}")
+    for part in ("distribution", "predict", "sample"):
+        module = importlib.import_module(f"unmask.{part}")
         names |= {name: getattr(module, name) for name in module.__all__}
     names |= vars(sys.modules[__name__]) | {"Curve": unmask.Curve, "Schedule": unmask.Schedule}
     torch.manual_seed(0)
@@ -111,13 +111,13 @@ def namespace():
 
 
 def targets():
-    """Everything that is public in the rooms: what can be called, and what can be read of an object."""
+    """Everything that is public in the parts: what can be called, and what can be read of an object."""
     found = []
-    for room in ROOMS:
-        module = importlib.import_module(f"unmask.{room}")
+    for part in PARTS:
+        module = importlib.import_module(f"unmask.{part}")
         own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
         for name in sorted(getattr(module, "__all__", own)):
-            value, where = getattr(module, name), f"{room}.{name}"
+            value, where = getattr(module, name), f"{part}.{name}"
             if name.startswith("_") or inspect.ismodule(value) or not callable(value) or inspect.isabstract(value):
                 continue
             bare = inspect.isclass(value) and value.__name__ in ("Order", "Size")  # what both kinds are, and no more
@@ -152,7 +152,7 @@ def _choices(text):
 
 
 def good(target, parameter):
-    """The values that will do for an argument: those of what is called, of its class, of its room, or of its name."""
+    """The values that will do for an argument: those of what is called, of its class, of its part, or of its name."""
     parts = target.name.split(".")
     for prefix in [*reversed(parts[1:]), parts[0]]:
         if f"{prefix}.{parameter}" in GOOD:

@@ -24,7 +24,7 @@ CURVE | CHAIN | TEXTS | PREDICTOR | SCHEDULE | size.Even(2) | size.Threshold(0.5
 gauge.tc | Curve | size.Even | "a" * 10000
 """
 
-# Values that will do, by the name of the argument, and before that by the room or the thing that is called.
+# Values that will do, by the name of the argument, and before that by the part or the thing that is called.
 GOOD = {
     "length": "1 | 2 | 3 | 4 | 4 | 4 | 6 | 12",
     "steps": "1 | 2 | 2 | 3 | 4",

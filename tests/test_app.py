@@ -1,6 +1,7 @@
 """The explorer without a browser: what the page shows is what the library computes."""
 
 import dataclasses
+import inspect
 import json
 import math
 import re
@@ -12,9 +13,10 @@ import numpy as np
 import pytest
 
 from unmask import InputError, evaluate, gauge, size
-from unmask.app import chart, links, panels, player
+from unmask.app import chart, lines, links, outcomes, panels, player
 from unmask.app.axis import Axis
 from unmask.app.data import distributions as tradeoffs
+from unmask.app.data import results
 from unmask.app.data import schedules as laws
 from unmask.distribution import Markov
 from unmask.names import DISTRIBUTIONS
@@ -216,8 +218,16 @@ def test_errors_are_well_formed_pictures_with_sentences():
     assert_described(page)
 
 
+def test_every_kind_of_line_is_a_class_of_its_own_without_flags():
+    kinds = [each for each in vars(lines).values() if inspect.isclass(each) and issubclass(each, lines.Line)]
+    assert len(kinds) >= 6
+    for kind in kinds:
+        assert inspect.isabstract(kind) != getattr(kind, "__final__", False), kind
+        assert bool not in inspect.get_annotations(kind).values(), kind
+
+
 def test_words_from_outside_cannot_become_markup():
-    line = chart.Line("<b>", np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)
+    line = lines.Joined("<b>", np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)
     shown = chart.html(chart.Chart("key", "<i>", "a < b", "x", "<u>", [line]))
     assert "<i>" not in shown
     assert "<u>" not in shown
@@ -227,7 +237,7 @@ def test_words_from_outside_cannot_become_markup():
 def test_thinning_keeps_the_peaks_and_the_ends():
     rng = np.random.default_rng(0)
     y = rng.random(10_000)
-    x, kept = chart.thinned(np.arange(10_000), y)
+    x, kept = lines.thinned(np.arange(10_000), y)
     assert len(x) < 500
     assert (x[0], x[-1]) == (0, 9999)
     assert (kept.min(), kept.max()) == (y.min(), y.max())
@@ -578,14 +588,14 @@ def calibration(model):
 def test_what_turns_more_often_than_can_be_seen_is_a_band():
     x = np.arange(4096.0)
     for y, band in ((x % 8, True), ((x % 8).cumsum(), False), (1 + 1e-15 * (x % 2), False)):
-        shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [chart.Line("line", x, y, 0)]))
+        shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [lines.Joined("line", x, y, 0)]))
         assert ("band" in shown) == ('Z"' in shown) == band
 
 
 def test_zeros_on_a_logarithmic_axis_are_marked():
     x, one, two = np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.5, 0.0]), np.zeros(3)
-    lines = [chart.Line("one", x, one, 0, zeros=True), chart.Line("two", x, two, 1, zeros=True)]
-    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_y=True))
+    both = [lines.Marked(lines.Joined("one", x, one, 0)), lines.Marked(lines.Joined("two", x, two, 1))]
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", both, log_y=True))
     assert shown.count("▾") == 4
     # Two at one place stand one above the other, as far apart as their names, which stand beside them.
     assert 'left:100.00%;bottom:7.50%">▾' in shown
@@ -598,15 +608,15 @@ def test_zeros_on_a_logarithmic_axis_are_marked():
 
 def test_names_stand_beside_the_marks_of_curves_that_end_with_zero():
     x = np.array([1.0, 2.0, 4.0])
-    lines = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(5)]
-    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", lines, log_x=True, log_y=True))
+    y = np.array([1.0, 0.5, 0.0])
+    few, many = ([lines.Marked(lines.Joined(f"line-{place}", x, y, place)) for place in range(n)] for n in (5, 20))
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", few, log_x=True, log_y=True))
     marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
     names = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">line-', shown)]
     assert len(marks) == len(names) == 5
     assert np.diff(marks) == pytest.approx(7.5)
     assert np.subtract(sorted(names), marks) == pytest.approx(3.0)  # half of a mark
     # Many stay inside the chart.
-    many = [chart.Line(f"line-{place}", x, np.array([1.0, 0.5, 0.0]), place, zeros=True) for place in range(20)]
     shown = chart.html(chart.Chart("key", "t", "s", "x", "y", many, log_x=True, log_y=True))
     marks = [float(each) for each in re.findall(r'left:100.00%;bottom:([\d.]+)%">▾', shown)]
     assert len(marks) == 20
@@ -621,10 +631,8 @@ def test_an_axis_of_steps_has_whole_numbers():
 
 def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():
     x = np.arange(1.0, 100.0)
-    fixed, other = (
-        chart.Line("fixed", x, (x % 10 == 0).astype(float), 0, ticks=True),
-        chart.Line("other", x, x / 1e4, 1),
-    )
+    fixed = lines.Ticks("fixed", x, (x % 10 == 0).astype(float), 0)
+    other = lines.Joined("other", x, x / 1e4, 1)
     page = parsed(chart.html(chart.Chart("key", "t", "s", "x", "y", [fixed, other])))
     figure = page.find("figure")
     low, high, _ = map(float, figure.get("data-y").split())
@@ -637,6 +645,59 @@ def test_fixed_cuts_are_ticks_that_leave_the_scale_to_the_others():
     (line,) = (path for path in page.iter("path") if path.get("data-kind") == "line")
     points = np.array(line.get("d")[1:].split(), dtype=float).reshape(-1, 2)
     assert low + (1 - points[:, 1] / 1000) * (high - low) == pytest.approx(x / 1e4, abs=1e-4 * high)
+
+
+def bars_of(shown):
+    """The ends of the vertical axis, and the values from which to which the bars of a chart go."""
+    page = parsed(shown)
+    low, high, logarithmic = map(float, page.find("figure").get("data-y").split())
+    (path,) = (path for path in page.iter("path") if "bar" in path.get("class").split())
+    found = re.findall(r"M[-\d.]+ ([\d.]+)V([\d.]+)", path.get("d"))
+    ends = low + (1 - np.array(found, dtype=float) / 1000) * (high - low)
+    return (low, high), 10**ends if logarithmic else ends
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+def test_the_axis_reaches_both_ends_of_every_bar(from_zero):
+    y, errors = np.array([1.0, 1.2, 1.1, 1.15]), np.array([0.4, np.nan, 0.01, 0.5])
+    line = lines.Points("line", np.arange(1.0, 5), y, 0, errors)
+    (low, high), ends = bars_of(chart.html(chart.Chart("key", "t", "s", "x", "y", [line], from_zero=from_zero)))
+    assert low <= 0.6
+    assert high > 1.65
+    assert ends == pytest.approx(np.array([[0.6, 1.4], [1.09, 1.11], [0.65, 1.65]]), abs=1e-4 * (high - low))
+
+
+def test_a_bar_that_has_no_end_on_a_logarithmic_axis_goes_down_to_its_lower_edge():
+    y, errors = np.array([1.0, 0.1, 1.0, 1.0]), np.array([0.5, 0.01, 3.0, 0.999])
+    line = lines.Points("line", np.arange(1.0, 5), y, 0, errors)
+    shown = chart.html(chart.Chart("key", "t", "s", "x", "y", [line], log_y=True))
+    (low, high), ends = bars_of(shown)
+    assert low == -1  # that of the lowest value: no bar decides it
+    assert high > np.log10(4)
+    assert ends == pytest.approx(np.array([[0.5, 1.5], [0.1, 0.11], [0.1, 4.0], [0.1, 1.999]]), rel=1e-3)
+    assert shown.count(" 1000.0V") == 3
+
+
+@pytest.mark.parametrize("axis", results.AXES)
+@pytest.mark.parametrize("key", results.collections())
+def test_every_bar_of_the_results_is_as_long_as_its_error(key, axis):
+    shown = outcomes.compared(results.compare([key], axis, "all"))
+    figure = parsed(shown).find(".//figure")
+    low, high, logarithmic = map(float, figure.get("data-y").split())
+    bars = [path for path in figure.iter("path") if "bar" in path.get("class").split()]
+    known = {
+        path.get("data-line"): [each for each in json.loads(path.get("data-values")) if each[2]]
+        for path in figure.iter("path")
+        if path.get("data-kind") == "points"
+    }
+    for path in bars:
+        ends = re.findall(r"M[-\d.]+ ([\d.]+)V([\d.]+)", path.get("d"))
+        for (_, y, error), (down, up) in zip(known[path.get("data-line")], ends, strict=True):
+            for end, said in ((y - error, down), (y + error, up)):
+                if logarithmic:
+                    end = max(low, np.log10(end)) if end > 0 else low
+                assert 1000 * (1 - (end - low) / (high - low)) == pytest.approx(float(said), abs=0.2)
+    assert bool(bars) == any(known.values())
 
 
 def test_steps_beyond_the_length_are_clamped_and_said(model, calibration):

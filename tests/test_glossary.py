@@ -88,13 +88,16 @@ def test_every_name_that_a_field_offers_is_explained_beside_it():
         ("order", "comb-16", "comb"),
         ("order", "spaced-4/comb-16", "spaced"),
         ("order", "spaced-4/nothing", None),
+        ("order", "spaced-4/spaced", None),
+        ("order", "spaced-4/spaced-4/comb-16", None),
+        ("order", "spaced-1/" * 3000 + "comb-16", None),
         ("size", "threshold:0.8", "threshold"),
         ("revision", "cap:0.1", "cap"),
         ("revision", "none", None),
         ("model", "<b>", None),
     ],
 )
-def test_a_word_with_a_number_is_explained_by_its_name(kind, word, name):
+def test_a_word_with_a_number_is_explained_by_its_name_unless_it_is_spaced_twice(kind, word, name):
     found = of(kind, word)
     assert (found and found.name) == name
 

@@ -1,4 +1,4 @@
-"""What a room loads when it is imported: nothing heavy before it is needed."""
+"""What a part loads when it is imported: nothing heavy before it is needed."""
 
 import subprocess
 import sys
@@ -8,9 +8,9 @@ import pytest
 HEAVY = ["torch", "galois", "ray", "numba", "scipy", "matplotlib", "pandas", "transformers", "gradio"]
 
 
-@pytest.mark.parametrize("room", ["information", "distribution", "order", "engine", "information.measures"])
-def test_importing_a_room_of_the_core_loads_nothing_heavy(room):
-    code = f"import sys, unmask.{room}; print([name for name in {HEAVY} if name in sys.modules])"
+@pytest.mark.parametrize("part", ["information", "distribution", "order", "engine", "information.measures"])
+def test_importing_a_part_of_the_core_loads_nothing_heavy(part):
+    code = f"import sys, unmask.{part}; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

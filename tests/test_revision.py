@@ -639,6 +639,27 @@ def test_spacing_without_an_order_says_what_to_write(word, way_out):
     assert str(caught.value) == f"Argument 'order' must have a distance and an order, not '{word}'. Try {way_out}."
 
 
+@pytest.mark.parametrize(
+    ("word", "way_out"),
+    [
+        ("spaced-2/spaced-3/margin", "spaced-2/margin"),
+        ("spaced-2/spaced-3/nothing", "spaced-2/confidence"),
+        ("spaced-2/spaced-3", "spaced-2/confidence"),
+        ("spaced-2/spaced", "spaced-2/confidence"),
+        ("spaced-0/spaced-3/margin", "spaced-8/margin"),
+        ("spaced-1/" * 3000 + "margin", "spaced-1/margin"),
+    ],
+)
+def test_spacing_twice_is_one_sentence_however_often_it_is_repeated(word, way_out):
+    from unmask.words.schedules import order_named
+
+    said = r"^Argument 'order' must be spaced only once, not '[^']{2,40}'\. Try "
+    with pytest.raises(InputError, match=said) as caught:
+        order_named(word)
+    assert str(caught.value).endswith(f" Try {way_out}.")
+    order_named(way_out)
+
+
 def test_what_does_not_go_together_is_said_in_the_words_of_the_command():
     from unmask.words.revisions import revised
 

@@ -388,3 +388,9 @@ def test_a_wrong_word_for_a_spaced_order_is_one_sentence(word):
     with pytest.raises(ValueError, match=r"Argument '(order|distance)' must ") as error:
         order_named(word)
     assert "\n" not in str(error.value)
+
+
+def test_the_command_line_refuses_an_order_that_is_spaced_thousands_of_times():
+    said = complaint("generate", "--order", "spaced-1/" * 3000 + "margin")
+    assert said.startswith("--order must be spaced only once, not 'spaced-1/")
+    assert said.endswith(" Try spaced-1/margin.")

@@ -13,7 +13,7 @@ is the exact error: the drops `d` are all that matters of the data, the overhang
     >>> round(unmask.expected_kl(unmask.size.Even(16), chain), 2)
     4.21
 
-Rooms and names load when they are first used: nothing here imports torch before a model is to run.
+Parts and names load when they are first used: nothing here imports torch before a model is to run.
 """
 
 import lazy_loader

@@ -57,6 +57,11 @@ class Axis:
         """Its ends and whether it is logarithmic, for `chart.js`."""
         return f"{self.low:.10g} {self.high:.10g} {int(self.logarithmic)}"
 
+    @property
+    def bottom(self) -> float:
+        """Its least value."""
+        return 10**self.low if self.logarithmic else self.low
+
     def place(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         values = np.log10(values) if self.logarithmic else values
         return (values - self.low) / (self.high - self.low)

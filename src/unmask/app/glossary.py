@@ -184,7 +184,7 @@ def _more(made: Any) -> str:
 
 
 def _public(where: str) -> str:
-    """The name under which people import it: rooms show what their modules hold."""
+    """The name under which people import it: a part of the library shows what its modules hold."""
     parts = where.split(".")
     return ".".join([*parts[:2], parts[-1]])
 

@@ -5,8 +5,9 @@ from html import escape
 import numpy as np
 
 from unmask.app import chart
-from unmask.app.chart import Chart, Line, spoken
+from unmask.app.chart import Chart, spoken
 from unmask.app.data.results import AXES, Collection, Compared, Series
+from unmask.app.lines import Bound, Line, Marked, Points
 from unmask.app.panels import table
 from unmask.words.sentences import counted, number
 
@@ -35,12 +36,12 @@ def _collection(each: Collection, view: Compared) -> str:
 
 
 def _chart(each: Collection, axis: str, series: tuple[Series, ...]) -> str:
-    lines = [_line(one, axis, place, each.logarithmic) for place, one in enumerate(series)]
+    lines: list[Line] = [_line(one, axis, place, each.logarithmic) for place, one in enumerate(series)]
     if each.reference is not None:
         name, cost = each.reference
         known = [work for one in series for value in one.values if (work := value.along(axis)) is not None]
         both = np.array([min(known), max(known)])
-        lines.append(Line(f"{name}, {spoken(cost)}", both, np.repeat(cost, 2), _GREY, faint=True, label=name))
+        lines.append(Bound(f"{name}, {spoken(cost)}", both, np.repeat(cost, 2), _GREY, name))
     ranked = sorted(series, key=lambda one: min(value.cost for value in one.values))
     said = "; ".join(f"{one.name} {_lowest(one, axis)}" for one in ranked[:_SAID])
     more = f"; {len(ranked) - _SAID} more are in the table" if len(ranked) > _SAID else ""
@@ -65,9 +66,9 @@ def _line(one: Series, axis: str, place: int, logarithmic: bool) -> Line:
     work = np.array([value.along(axis) for value in one.values], dtype=np.float64)
     cost = np.array([value.cost for value in one.values])
     spread = np.array([np.nan if value.error is None else value.error for value in one.values])
-    if logarithmic:
-        cost = np.where(cost > _NOTHING, cost, 0.0)
-    return Line(one.name, work, cost, place, zeros=logarithmic, points=True, errors=spread)
+    if not logarithmic:
+        return Points(one.name, work, cost, place, spread)
+    return Marked(Points(one.name, work, np.where(cost > _NOTHING, cost, 0.0), place, spread))
 
 
 def _lowest(one: Series, axis: str) -> str:

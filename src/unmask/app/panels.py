@@ -6,10 +6,11 @@ from html import escape
 import numpy as np
 
 from unmask.app import chart
-from unmask.app.chart import Chart, Line, spoken
+from unmask.app.chart import Chart, spoken
 from unmask.app.data import distributions as tradeoffs
 from unmask.app.data import model as measured
 from unmask.app.data import schedules as laws
+from unmask.app.lines import Bars, Bound, Joined, Line, Marked, Points, Ticks
 from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
 from unmask.words.sentences import ROUNDING, counted, evaluated, number
 
@@ -48,10 +49,8 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
     verdict = "none stays below it everywhere"
     if within:
         verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
-    allowed = Line(
-        f"best possible: {number(least)} × gauge of {GAUGES[measure].factor}",
-        place, least * GAUGES[measure].make(view.length), _GREY, faint=True,
-    )  # fmt: skip
+    best = f"best possible: {number(least)} × gauge of {GAUGES[measure].factor}"
+    allowed = Bound(best, place, least * GAUGES[measure].make(view.length), _GREY)
     return [
         Chart(
             "mean-sizes",
@@ -59,7 +58,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
             f"Tokens revealed by each of {counted(view.steps, 'step')}, on average: {sizes}.",
             "step",
             "tokens",
-            [Line(law.name, step, law.mean_sizes, _style(law.name), bars=True) for law in view.laws],
+            [Bars(law.name, step, law.mean_sizes, _style(law.name)) for law in view.laws],
             log_y=spread > 20,
         ),
         Chart(
@@ -68,7 +67,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
             f"Probability that a step ends after this many of the {view.length:,} tokens: {cuts}.{ticks}",
             "tokens revealed",
             "probability",
-            [Line(law.name, place, law.cuts, _style(law.name), ticks=_fixed(law)) for law in view.laws],
+            [(Ticks if _fixed(law) else Joined)(law.name, place, law.cuts, _style(law.name)) for law in view.laws],
         ),
         Chart(
             "overhang",
@@ -77,7 +76,7 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
             f"best guarantee for {GAUGES[measure].factor} allows, {number(least)} times its gauge; {verdict}.",
             "token i",
             "tokens after it",
-            [*(Line(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
+            [*(Joined(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
         ),
     ]
 
@@ -116,15 +115,15 @@ def errors(view: tradeoffs.Tradeoff) -> str:
     head = f"<p class='facts'>{escape(facts)}</p>{notes}"
     if not view.errors:
         return head
-    lines = []
+    lines: list[Line] = []
     for each in view.errors:
         kl = np.where(each.kl > ROUNDING, each.kl, 0.0)
-        lines.append(Line(each.name, each.steps.astype(float), kl, _style(each.name), zeros=True))
+        lines.append(Marked(Joined(each.name, each.steps.astype(float), kl, _style(each.name))))
         # Nothing is worse than a single step, which costs TC: a promise above that says nothing.
         says = (each.bound > ROUNDING) & (each.bound <= loss.total_correlation * _SAME)
         bound = np.where(says, each.bound, np.nan)
         lines.append(
-            Line(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), True, label="")
+            Bound(f"{each.name}, {each.promise}", each.steps.astype(float), bound, _style(each.name), label="")
         )
     middle = int(np.searchsorted(view.errors[0].steps, np.sqrt(loss.length)))
     count = int(view.errors[0].steps[middle])
@@ -177,9 +176,7 @@ def _report_charts(view: measured.Overview) -> list[Chart]:
     index = {each.name: place for place, each in enumerate(view.losses)}
     charts: list[Chart] = []
     if sizes.size:  # where predictions decide the sizes, there is nothing to draw beforehand
-        bars = Line(
-            chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index.get(chosen, len(index)), bars=True
-        )
+        bars = Bars(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index.get(chosen, len(index)))
         said = f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}."
         charts.append(Chart("implied", "The implied schedule", said, "step", "tokens", [bars]))
     if view.losses:
@@ -202,10 +199,10 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
     if advice.limit is not None:
         allowed = advice.limit / unit - best
         both = np.array([1.0, ends_at])
-        marks.append(Line(f"target, {spoken(allowed)}", both, np.repeat(allowed, 2), _GREY, faint=True, label="target"))
+        marks.append(Bound(f"target, {spoken(allowed)}", both, np.repeat(allowed, 2), _GREY, "target"))
     spent = np.array([advice.evaluations])
     took = np.array([advice.plan.nll / unit - best])
-    marks.append(Line(f"advised: {advice.order}", spent, took, _MARKED, points=True, label="advised"))
+    marks.append(Points(f"advised: {advice.order}", spent, took, _MARKED, label="advised"))
     return [
         Chart(
             "losses",
@@ -214,7 +211,7 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
             f"The lowest end is {least.name}'s.",
             "visible tokens",
             "bits per token",
-            [Line(each.name, each.visible.astype(float), each.loss, index[each.name]) for each in view.losses],
+            [Joined(each.name, each.visible.astype(float), each.loss, index[each.name]) for each in view.losses],
         ),
         Chart(
             "costs",
@@ -226,7 +223,7 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
             "bits per token above the best",
             [
                 *(
-                    Line(each.name, np.arange(1.0, each.costs.size + 1), extra, index[each.name], zeros=True)
+                    Marked(Joined(each.name, np.arange(1.0, each.costs.size + 1), extra, index[each.name]))
                     for each, extra in zip(view.losses, above, strict=True)
                 ),
                 *marks,
@@ -246,7 +243,7 @@ def _tried_chart(view: measured.Overview) -> Chart:
         f"Bits per token against evaluations of a text; the least of each kind: {ends}.",
         "evaluations",
         "bits per token",
-        [Line(each.name, each.evaluations, each.costs, place) for place, each in enumerate(view.tried)],
+        [Joined(each.name, each.evaluations, each.costs, place) for place, each in enumerate(view.tried)],
         log_x=True,
     )
 

@@ -32,7 +32,9 @@ MEASURABLE = tuple(
 )
 USUAL_ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")  # measured where nobody says which
 NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if entry.numbered)})-([0-9]{{1,18}})")
-SPACED = re.compile("spaced-([0-9]{1,18})/(.+)", re.DOTALL)
+# No order is spaced twice. The order inside is never spaced, so that no word, however long, is read in a recursion.
+SPACED = re.compile(r"spaced-([0-9]{1,18})/((?!spaced\b).+)", re.DOTALL)
+_SPACED_TWICE = re.compile(r"spaced-([0-9]{1,18})/spaced\b.*", re.DOTALL)
 _SPACED_ALONE = re.compile("spaced(?:-([0-9]{1,18}))?(?:/|/[a-z-]*)?")  # without the distance, or without the order
 _NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
 # What the shell and the page propose: a number is only an example.
@@ -80,11 +82,12 @@ def order_named(word: object) -> Within | order.Spaced:
         raise check.InputError("order", "be a name", found=check.shown(word))
     if spaced := SPACED.fullmatch(word):
         with check.within("order", word):
-            return order.Spaced(cast(Within, order_named(spaced[2])), int(spaced[1]))  # which refuses another Spaced
-    if begun := _SPACED_ALONE.fullmatch(word):
-        number, slash, named = begun[1] or "8", "/" in word, word.rpartition("/")[2]
+            return order.Spaced(cast(Within, order_named(spaced[2])), int(spaced[1]))
+    twice = _SPACED_TWICE.fullmatch(word)
+    if begun := twice or _SPACED_ALONE.fullmatch(word):
+        number, slash, named = int(begun[1] or 0) or 8, "/" in word, word.rpartition("/")[2]
         known = named if slash and named in ORDER_WORDS else "confidence"
-        what = "have a distance and an order"
+        what = "be spaced only once" if twice else "have a distance and an order"
         raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):

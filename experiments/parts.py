@@ -1,6 +1,6 @@
-"""The rooms of the library and who imports whom: docs/figures/rooms.svg.
+"""The parts of the library and who imports whom: docs/figures/parts.svg.
 
-python experiments/rooms.py
+python experiments/parts.py
 """
 
 import ast
@@ -9,7 +9,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "unmask"
 
-# From the ground up. A room imports from its own level or below; nothing is imported in a circle.
+# From the ground up. A part imports from its own level or below; nothing is imported in a circle.
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("_errors", "_check", "_compiled", "_scipy", "_torch", "_atomic", "_files", "_memory", "_packages"),
     ("information", "distribution", "gauge", "engine"),
@@ -21,8 +21,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("words", "front"),
     ("cli", "app", "adapters"),
 )
-LEVEL = {room: number for number, rooms in enumerate(LEVELS) for room in rooms}
-# Where a room stands in the figure, so that no arrow runs behind another room.
+LEVEL = {part: number for number, parts in enumerate(LEVELS) for part in parts}
+# Where a part stands in the figure, so that no arrow runs behind another part.
 _ACROSS = {
     "_errors": 0.05, "_check": 0.16, "_compiled": 0.28, "_scipy": 0.39, "_packages": 0.5,
     "_torch": 0.61, "_atomic": 0.72, "_files": 0.83, "_memory": 0.94,
@@ -32,12 +32,12 @@ _ACROSS = {
     "data": 0.05, "models": 0.66, "train": 0.94,
     "paper": 0.12, "plot": 0.34, "words": 0.52, "front": 0.8, "cli": 0.16, "app": 0.44, "adapters": 0.8,
 }  # fmt: skip
-# The last level's rooms do not know each other: only the command that opens the page knows the page.
+# The last level's parts do not know each other: only the command that opens the page knows the page.
 ALLOWED = {("cli/explore.py", "app")}
 
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
-    """The modules of ours that a file imports when it runs, each as its room and its full name."""
+    """The modules of ours that a file imports when it runs, each as its part and its full name."""
     yield from _imports(ast.parse(path.read_text(encoding="utf-8")))
 
 
@@ -59,18 +59,18 @@ def _imports(node: ast.AST) -> Iterator[tuple[str, str]]:
         yield from _imports(child)
 
 
-def room_of(path: Path) -> str:
-    """The room that a file is in."""
+def part_of(path: Path) -> str:
+    """The part that a file is in."""
     return path.relative_to(SOURCE).with_suffix("").parts[0]
 
 
 def edges() -> set[tuple[str, str]]:
-    """Pairs of rooms of which the first imports the second."""
+    """Pairs of parts of which the first imports the second."""
     found: set[tuple[str, str]] = set()
     for path in SOURCE.rglob("*.py"):
-        own = room_of(path)
+        own = part_of(path)
         if own in LEVEL:
-            found |= {(own, room) for room, _ in imports(path) if room != own}
+            found |= {(own, part) for part, _ in imports(path) if part != own}
     return found
 
 
@@ -78,7 +78,7 @@ def draw(path: Path) -> None:
     """The levels from the ground up, with an arrow for each import that no other chain of imports implies."""
     from unmask import plot
 
-    place = {room: (_ACROSS[room], LEVEL[room]) for room in LEVEL}
+    place = {part: (_ACROSS[part], LEVEL[part]) for part in LEVEL}
     drawn = {edge for edge in edges() if LEVEL[edge[1]] > 0}
     with plot.sheet(1, (9.0, 8.0), [path]) as axes:
         ax = axes[0]
@@ -86,9 +86,9 @@ def draw(path: Path) -> None:
         ax.set_xlim(0, 1)
         ax.set_ylim(-0.5, len(LEVELS) - 0.5)
         boxes = {}
-        for room, (x, y) in place.items():
+        for part, (x, y) in place.items():
             look = {"boxstyle": "round,pad=0.35", "facecolor": "#eef3f7", "edgecolor": "#0072B2", "linewidth": 1.2}
-            boxes[room] = ax.text(x, y, room, ha="center", va="center", bbox=look, zorder=3).get_bbox_patch()
+            boxes[part] = ax.text(x, y, part, ha="center", va="center", bbox=look, zorder=3).get_bbox_patch()
         for above, below in sorted(drawn - _implied(drawn)):
             bend = 0.25 if LEVEL[above] == LEVEL[below] else 0.0
             style = {"arrowstyle": "-|>", "color": "#7d8a95", "linewidth": 1.2, "mutation_scale": 13}
@@ -103,9 +103,9 @@ def _implied(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
     for above, under in pairs:
         below.setdefault(above, set()).add(under)
 
-    def reached(room: str) -> set[str]:
+    def reached(part: str) -> set[str]:
         found: set[str] = set()
-        for under in below.get(room, set()):
+        for under in below.get(part, set()):
             found |= {under} | reached(under)
         return found
 
@@ -113,4 +113,4 @@ def _implied(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parent.parent / "docs" / "figures" / "rooms.svg")
+    draw(Path(__file__).parent.parent / "docs" / "figures" / "parts.svg")
