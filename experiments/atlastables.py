@@ -64,7 +64,7 @@ def one_by_one(rows: Sequence[Row], network: str, order: str) -> Row | None:
 
 
 def budgets(rows: Sequence[Row]) -> list[int]:
-    """Numbers of evaluations at which every order was measured, from the fewest on."""
+    """Numbers of evaluations at which every order was measured, in ascending order."""
     return _steps(rows)[:-1]
 
 

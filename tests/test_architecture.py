@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "unmask"
 sys.path.insert(0, str(ROOT / "experiments"))
 
-import parts  # noqa: E402 - the script that draws them
+import imports  # noqa: E402 - the script that draws them
 
 sys.path.pop(0)
 
@@ -68,38 +68,38 @@ def test_the_levels_are_those_of_the_page_on_design():
     block = page.split("## The parts")[1].split("A part imports")[0]
     said = re.findall(r"^    (\d)   ([a-z_]+(?:, [a-z_]+)*)", block, flags=re.M)
     assert [(int(level), set(names.split(", "))) for level, names in said] == [
-        (level, set(names)) for level, names in enumerate(parts.LEVELS)
+        (level, set(names)) for level, names in enumerate(imports.LEVELS)
     ]
 
 
 def test_every_part_has_a_level():
-    found = {parts.part_of(path) for path in MODULES} - {"__init__"}
-    assert found == set(parts.LEVEL)
+    found = {imports.part_of(path) for path in MODULES} - {"__init__"}
+    assert found == set(imports.LEVEL)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
 def test_parts_import_only_from_their_own_level_or_below(path):
     if path.name == "__init__.py" and path.parent == SOURCE:
         return
-    own = parts.part_of(path)
-    for part, name in parts.imports(path):
-        assert parts.LEVEL[part] <= parts.LEVEL[own], f"{path.name} imports {name}"
+    own = imports.part_of(path)
+    for part, name in imports.imports(path):
+        assert imports.LEVEL[part] <= imports.LEVEL[own], f"{path.name} imports {name}"
 
 
 def test_nothing_is_imported_in_a_circle():
     below = {}
-    for above, under in parts.edges():
+    for above, under in imports.edges():
         below.setdefault(above, set()).add(under)
     tuple(TopologicalSorter(below).static_order())  # raises if there is one
 
 
 def sideways(path):
     """Imports between the parts of the last level."""
-    own = parts.part_of(path)
-    if own not in parts.LEVELS[-1]:
+    own = imports.part_of(path)
+    if own not in imports.LEVELS[-1]:
         return []
-    others = [part for part, _ in parts.imports(path) if part in parts.LEVELS[-1] and part != own]
-    return [part for part in others if (str(path.relative_to(SOURCE)), part) not in parts.ALLOWED]
+    others = [part for part, _ in imports.imports(path) if part in imports.LEVELS[-1] and part != own]
+    return [part for part in others if (str(path.relative_to(SOURCE)), part) not in imports.ALLOWED]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -108,7 +108,7 @@ def test_the_surfaces_do_not_know_each_other(path):
 
 
 def test_an_edge_sideways_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "SOURCE", tmp_path)
+    monkeypatch.setattr(imports, "SOURCE", tmp_path)
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
     (tmp_path / "app").mkdir()
     file = tmp_path / "app" / "fields.py"
@@ -124,8 +124,8 @@ def test_an_edge_sideways_is_seen(tmp_path, monkeypatch):
 
 
 def test_the_figure_shows_every_part():
-    figure = (ROOT / "docs" / "figures" / "parts.svg").read_text(encoding="utf-8")
-    for part in parts.LEVEL:
+    figure = (ROOT / "docs" / "figures" / "imports.svg").read_text(encoding="utf-8")
+    for part in imports.LEVEL:
         assert f">{part}<" in figure
 
 
@@ -139,14 +139,14 @@ def test_a_class_name_means_one_thing():
     assert {name: places for name, places in met.items() if len(places) > 1} == {}
 
 
-SURFACES = (*parts.LEVELS[-1],)
+SURFACES = (*imports.LEVELS[-1],)
 
 
 def test_classes_are_abstract_or_final():
     """Whoever wants a variation writes a new class or a wrapper. Exceptions and enumerations are what they are."""
     kinds = {}
     for path in MODULES:
-        if parts.part_of(path) in SURFACES:
+        if imports.part_of(path) in SURFACES:
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):

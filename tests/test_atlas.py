@@ -360,7 +360,9 @@ def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
         for _ in range(2):
             found = measuring.calibrated(Toy(), one, texts, [], path, 4, lambda line: None)
         for model, rows in ((other, texts), (one, measuring.sequences(data.test, 2, "cpu"))):
-            with pytest.raises(unmask.InputError, match=r"a calibration of its own network, but '.*' is of another"):
+            with pytest.raises(
+                unmask.InputError, match=r"a calibration of this network and these texts, but '.*' is of another"
+            ):
                 measuring.calibrated(Toy(), model, rows, [], path, 4, pytest.fail)
     assert Calibration.load(path).losses.keys() == found.losses.keys()
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from experiments.atlas import owners
 
+from unmask import InputError
+
 OF_BOTH = (
     "costs-both.npz",
     "texts-both.npz",
@@ -49,13 +51,13 @@ def test_results_of_another_network_are_removed_and_those_of_other_names_stay(fo
     assert owners.owner(folder, "causal") == "first-causal"
 
 
-def test_results_that_nobody_recorded_are_taken_for_those_of_another_network(folder):
+def test_results_that_nobody_recorded_are_left_to_their_owner(folder):
     (folder / "fingerprint-causal.txt").unlink()
-    said = []
-    owners.claim(folder, "causal", "first-causal", said.append)
-    removed = "costs-causal.npz, whole-causal.json"
-    assert said == [f"{folder.name} causal: removed the results of another network of that name: {removed}"]
-    assert not (folder / "costs-causal.npz").exists()
+    before = names(folder)
+    said = "says of which weights costs-causal.npz, whole-causal.json are. Move or remove these files."
+    with pytest.raises(InputError, match=said):
+        owners.claim(folder, "causal", "first-causal", pytest.fail)
+    assert names(folder) == before
 
 
 def test_after_a_kill_what_is_left_is_not_taken_for_results_of_the_next_network(folder, monkeypatch):

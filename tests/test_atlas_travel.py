@@ -125,8 +125,17 @@ def test_what_travels_does_not_join_the_results_of_another_network(base, tmp_pat
         assert (tmp_path / there / "digits" / "seen.json").read_text() == "new"
 
 
+def test_weights_do_not_join_the_results_of_other_weights(base, tmp_path):
+    """These would be taken for theirs, and removed."""
+    kept_of(base / "digits", "new", "costs-both.npz", "both.safetensors")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    kept_of(tmp_path / "there" / "digits", "old", "costs-both.npz")
+    pack.unpack("digits", tmp_path / "carried", tmp_path / "there")
+    assert not (tmp_path / "there" / "digits" / "both.safetensors").exists()
+
+
 def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch):
-    """After a kill in between, results without an owner would be removed."""
+    """After a kill in between, nobody would know whose results they are."""
     kept_of(base / "digits", "new", "costs-both.npz", "advised-both.json")
     pack.pack(["digits"], base, tmp_path / "carried", networks=True)
     came, copied = [], files.copied
@@ -138,15 +147,17 @@ def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch)
 
 def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):
     kept_of(base / "digits", "new", "costs-both.npz")
-    together.packed(["digits"], base, tmp_path / "out")
+    together.packed(["digits"], base, tmp_path / "out", before=["digits-both"])  # whose weights stay there
     for place, owner in (("other", "old"), ("same", "new")):
         home = tmp_path / place / "digits"
         kept_of(home, owner, "costs-both.npz", "texts-both.npz", "seen.json")
         (home / "costs-causal.npz").write_text("kept")
+        (home / "both.safetensors").write_text(owner)
         together.brought(tmp_path / "out", tmp_path / place)
         assert (home / "costs-both.npz").read_text() == (home / "fingerprint-both.txt").read_text() == "new"
         assert (home / "costs-causal.npz").read_text() == "kept"
-        assert (home / "texts-both.npz").exists() == (home / "seen.json").exists() == (owner == "new")
+        for name in ("texts-both.npz", "seen.json", "both.safetensors"):
+            assert (home / name).exists() == (owner == "new")
         said = "digits both: removed the results of another network of that name: costs-both.npz, texts-both.npz"
         assert (said in capsys.readouterr().out) == (owner == "old")
     assert {path.name for path in (tmp_path / "other").iterdir()} == {"digits", "sudoku-both.log"}
@@ -242,6 +253,14 @@ def table(path: Path, rows: list[dict[str, object]]) -> None:
         writer.writerows(rows)
 
 
+def test_one_token_at_a_time_is_not_guessed(section, tmp_path):
+    """Without it, the last number of evaluations would be taken for it."""
+    row = {"network": "both", "order": "random", "evaluations": 1, "passes": 1, "bits": 0.5, "error": 0.01}
+    rows = [{**row, "size": f"even:{steps}", "over": 0, "over_error": 0.01} for steps in (2, 3, 7)]
+    with pytest.raises(ValueError, match=r"was not measured one token at a time, only in \[2, 3, 7\] steps"):
+        section.budgets(rows)
+
+
 def test_tables_have_a_column_or_a_row_for_each_kind_that_was_measured(section, tmp_path):
     assert section.advice().count("\n") == 1  # the head alone: nothing was measured
     (tmp_path / "atlas-sudoku-seen.json").write_text(
@@ -256,7 +275,7 @@ def test_tables_have_a_column_or_a_row_for_each_kind_that_was_measured(section, 
         }
         for network in ("both", "both-comb", "causal", "left-to-right")
         for name, value in bits.items()
-        for steps in (2, 3, 50)
+        for steps in (2, 3, 6)
     ]  # fmt: skip
     rows.append({**rows[0], "order": "advised", "size": "3", "bits": 0.25})
     table(tmp_path / "atlas-sudoku.csv", rows)

@@ -643,6 +643,7 @@ def test_spacing_without_an_order_says_what_to_write(word, way_out):
     ("word", "way_out"),
     [
         ("spaced-2/spaced-3/margin", "spaced-2/margin"),
+        ("spaced-2/spaced-3/comb-16", "spaced-2/comb-16"),
         ("spaced-2/spaced-3/nothing", "spaced-2/confidence"),
         ("spaced-2/spaced-3", "spaced-2/confidence"),
         ("spaced-2/spaced", "spaced-2/confidence"),

@@ -147,9 +147,9 @@ def calibrated(
     new = blank(fingerprint(model), texts, 0)
     kept = Calibration.load(path) if path.exists() else new
     if (kept.model, kept.source) != (new.model, new.source):
-        remedy = "Remove what was measured of the network that was there before."
         detail = f"but '{path}' is of another network or of other texts"
-        raise InputError("folder", "hold a calibration of its own network", detail=detail, remedy=remedy)
+        remedy = "Remove it, or name another folder."
+        raise InputError("folder", "hold a calibration of this network and these texts", detail=detail, remedy=remedy)
 
     def save(found: Calibration) -> Calibration:
         found.save(path)
@@ -194,7 +194,7 @@ def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> lis
 def causal_rules(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that is causal in the schedule: what it learned, and one rule that looks."""
     found = []
-    # Unlike that of the other networks, this comb begins at the first position: it is the one that was learned.
+    # This comb begins at the first position, as all combs do from which networks learn.
     orders = {"whole-comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}
     for name, which in orders.items():
         for steps in kind.settings.budgets(count):
@@ -204,7 +204,8 @@ def causal_rules(kind: Kind, count: int) -> list[Rule]:
 
 def compared(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that learned from masks of combs: enough to compare it with its twin."""
-    orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "margin": order.Margin()}
+    orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "whole-comb": comb(kind, shift=0)}
+    orders["margin"] = order.Margin()
     found = [
         Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
         for steps in kind.settings.budgets(count)

@@ -2,11 +2,13 @@
 
 A network that is trained again, or comes from another machine, has the name of the one before, and so have its costs,
 texts and calibration. Before any of them is used or made, the weights are compared with those that were recorded.
+Results of weights that were replaced are removed; results of unknown weights are for their owner to remove.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
+from unmask import InputError
 from unmask._atomic import replacing
 
 RECORDS = "fingerprint-*.txt"
@@ -27,8 +29,17 @@ def owner(folder: Path, network: str) -> str | None:
 
 
 def claim(folder: Path, network: str, fingerprint: str, say: Callable[[str], object]) -> None:
-    """Record whose results are kept from now on. Those of another network are removed, and those of an unknown one."""
-    if owner(folder, network) != fingerprint:
+    """Record whose results are kept from now on; those of another network are removed.
+
+    Raises:
+        InputError: if there are results that nobody recorded.
+    """
+    known = owner(folder, network)
+    if known is None and (unknown := kept(folder, network)):
+        names = ", ".join(path.name for path in unknown)
+        detail = f"but nothing in '{folder}' says of which weights {names} are"
+        raise InputError("folder", "say whose results it keeps", detail=detail, remedy="Move or remove these files.")
+    if known != fingerprint:
         forget(folder, network, say)
         with replacing(_record(folder, network)) as temporary:
             temporary.write_text(fingerprint, encoding="utf-8")
@@ -44,10 +55,15 @@ def forget(folder: Path, network: str, say: Callable[[str], object]) -> None:
         say(f"{folder.name} {network}: removed the results of another network of that name: {names}")
 
 
-def foreign(folder: Path, network: str, other: Path) -> list[Path]:
-    """What a folder keeps of a network, if another folder keeps results of other weights under the same name."""
-    same = owner(folder, network) == owner(other, network)
-    return [] if same or not kept(other, network) else kept(folder, network)
+def differ(folder: Path, other: Path, network: str) -> bool:
+    """Whether both have something of a network, the second one results, and not of the same weights."""
+    there = bool(kept(folder, network)) or weights(folder, network).exists()
+    return there and bool(kept(other, network)) and owner(folder, network) != owner(other, network)
+
+
+def weights(folder: Path, network: str) -> Path:
+    """The file with the weights of a network."""
+    return folder / f"{network}.safetensors"
 
 
 def _record(folder: Path, network: str) -> Path:

@@ -60,10 +60,14 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool) -> 
 
 
 def unpack(kind: str, carried: Path, base: Path) -> None:
-    """Put what travelled where it belongs; what is there already stays, and no results of other networks join it."""
+    """Put what travelled where it belongs; what is there already stays.
+
+    Of a network that has results there, nothing is taken that belongs to other weights of its name.
+    """
     there, here = carried / kind, base / kind
     here.mkdir(parents=True, exist_ok=True)
-    foreign = [path for network in KINDS[kind].networks for path in owners.foreign(there, network, here)]
+    other = [name for name in KINDS[kind].networks if owners.differ(there, here, name)]
+    foreign = [path for name in other for path in (*owners.kept(there, name), owners.weights(there, name))]
     # Whose results they are comes first: after a kill, those without an owner would be taken for another network's.
     for path in [*there.glob(owners.RECORDS), *there.glob("*")]:
         # A pack that was killed left a folder.

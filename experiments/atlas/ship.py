@@ -9,14 +9,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.atlas import files
+from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import told
-from experiments.atlas.networks import NETWORKS, owning
-from experiments.atlas.parts import say
+from experiments.atlas.networks import NETWORKS, loaded
 
 from unmask import InputError
 from unmask.models import CALIBRATION, FILE
+from unmask.models.base import fingerprint
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "countdown"))
@@ -33,12 +33,12 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
         remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
         raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
-    owning(base / kind, network, "cpu", say)
+    own = owners.owner(base / kind, network) == fingerprint(loaded(source, "cpu"))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)  # first: it may be of the network that was here before
     files.copied(source, folder / FILE)
     calibration = base / kind / f"calibration-{network}.json"
-    if calibration.exists():
+    if own and calibration.exists():
         files.copied(calibration, folder / CALIBRATION)
     return folder
 

@@ -98,7 +98,8 @@ def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str]
 def brought(output: Path, base: Path) -> None:
     """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
 
-    All results of a network that is another one now make way: those that did not come back would join the new ones.
+    All results of a network that is another one now make way: those that did not come back would join the new ones. So
+    do its weights, which may have stayed on the other machine: those that are here would not be those of the results.
     """
     base.mkdir(parents=True, exist_ok=True)
     if (archive := output / "measured.tar.xz").exists():
@@ -107,8 +108,9 @@ def brought(output: Path, base: Path) -> None:
             file.extractall(back, filter="data")
             for kind, each in KINDS.items():
                 for network in each.networks:
-                    if owners.foreign(base / kind, network, back / kind):
+                    if owners.differ(base / kind, back / kind, network):
                         owners.forget(base / kind, network, print)
+                        owners.weights(base / kind, network).unlink(missing_ok=True)
             for path in sorted(back.rglob("*")):
                 if path.is_file():
                     target = base / path.relative_to(back)

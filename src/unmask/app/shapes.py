@@ -184,9 +184,11 @@ class Scatter(Drawn):
         return np.where(np.isfinite(self.error) & (self.error > 0), self.error, 0.0)
 
     def heights(self, logarithmic: bool) -> NDArray[np.float64]:
-        # The lower end of a bar may be 0 or less, which has no place on a logarithmic axis, or so little above 0 that
-        # the axis would have decades for it alone. Such a bar is drawn down to the lower edge: it goes on below.
-        lowest = self.y if logarithmic else self.y - self._spread
+        lowest = self.y - self._spread
+        if logarithmic:
+            # The lower end of a bar may be 0 or less, which has no place there, or so little above 0 that the axis
+            # would have decades for it alone. Such a bar is drawn down to the lower edge: it goes on below.
+            lowest = np.where(lowest > self.y / 2, lowest, self.y)
         return np.concatenate([lowest, self.y + self._spread])
 
     def html(self, place: int, x_axis: Axis, y_axis: Axis, row: int) -> str:

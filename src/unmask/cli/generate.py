@@ -182,9 +182,9 @@ def generate(
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
     (what the drawn tokens cost under the model, up to the end), valid_tokens and evaluations (one number per sequence),
-    tokens_per_evaluation. With --verify, there is also rejected (drafts taken back, per sequence). With --revise, there
-    is versions instead of bits_per_token (for each sequence, the step, position and token of every change; the token is
-    null if it was taken back). With --allow, there is also a field allow (positions and what is allowed there).
+    tokens_per_evaluation. With --verify, there is also rejected (drafts taken back, per sequence). With --revise,
+    versions takes the place of bits_per_token (for each sequence, the step, position and token of every change; the
+    token is null if it was taken back). With --allow, there is also allow (positions and what is allowed there).
 
     The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
     sequence and, with --verify, also rejected.

@@ -86,7 +86,7 @@ def order_named(word: object) -> Within | order.Spaced:
     twice = _SPACED_TWICE.fullmatch(word)
     if begun := twice or _SPACED_ALONE.fullmatch(word):
         number, slash, named = int(begun[1] or 0) or 8, "/" in word, word.rpartition("/")[2]
-        known = named if slash and named in ORDER_WORDS else "confidence"
+        known = named if slash and (named in ORDER_WORDS or NUMBERED.fullmatch(named)) else "confidence"
         what = "be spaced only once" if twice else "have a distance and an order"
         raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):

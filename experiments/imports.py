@@ -1,6 +1,6 @@
-"""The parts of the library and who imports whom: docs/figures/parts.svg.
+"""The parts of the library and who imports whom: docs/figures/imports.svg.
 
-python experiments/parts.py
+python experiments/imports.py
 """
 
 import ast
@@ -113,4 +113,4 @@ def _implied(pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parent.parent / "docs" / "figures" / "parts.svg")
+    draw(Path(__file__).parent.parent / "docs" / "figures" / "imports.svg")
