@@ -68,7 +68,7 @@ def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> N
     wanted = list(compared(kind, int(rows.hidden.sum(axis=1).max())))
     path = folder / f"texts-{network.fingerprint}.npz"  # those of other networks stay beside it
     writing.written(network.predictor, wanted, rows, boards, path, "cpu", batch, say)
-    found = list(writing.scored(kind, rows, path, wanted, wanted[-2]))
+    found = [{"network": model, **row} for row in writing.scored(kind, rows, path, wanted, wanted[-2])]
     common.write(results / "atlas-solver.csv", list(found[0]), found)
 
 
