@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--updates", type=int, help="to train one network, in place of --seconds")
     parser.add_argument("--tokens", type=int, help="of an update; as many as fit a GPU by default")
     parser.add_argument("--width", type=int, help="of the networks; the kind says which by default")
+    parser.add_argument("--compile", action="store_true", help="compile networks on a CPU too, which pays in long runs")
     parser.add_argument("--rows", type=int, help="test rows; half as many for validation")
     parser.add_argument("--batch", type=int, default=512, help="texts at once, where costs are measured")
     parser.add_argument("--turn", type=Path, help="a file that is locked by the process that may use the GPU")
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     atlas = Atlas(kind, folder, options.rows, options.batch)
     names = options.networks or kind.networks
     turns = Turns(options.turn, options.until)
-    how = Training(options.seconds or kind.seconds, options.updates, options.tokens, turns)
+    how = Training(options.seconds or kind.seconds, options.updates, options.tokens, turns, options.compile)
     work = {
         "make": lambda: atlas.make(options.shared),
         "train": lambda: atlas.train(names, how),

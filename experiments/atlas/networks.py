@@ -87,7 +87,7 @@ def store_of(data: Data) -> Store:
 
 def trained(
     kind: Kind, network: str, data: Data, folder: Path, *, seconds: float, updates: int | None = None,
-    tokens: int = _TOKENS, turns: Turns = ALONE, say: Callable[[str], object] = print,
+    tokens: int = _TOKENS, turns: Turns = ALONE, compiled: bool = False, say: Callable[[str], object] = print,
 ) -> Path:  # fmt: skip
     """Train a network, unless its file is there; the file, which is missing if the time was over before the end.
 
@@ -100,6 +100,7 @@ def trained(
         updates: How many updates; as many as the time allows by default.
         tokens: Tokens of an update.
         turns: When it may use the GPU.
+        compiled: Whether a CPU compiles it too.
         say: Takes a line now and then.
     """
     result = folder / f"{network}.safetensors"
@@ -116,8 +117,9 @@ def trained(
     home = folder / f"{network}-run"
     home.mkdir(parents=True, exist_ok=True)
     learn = partial(
-        train, shape_of(kind, network), store_of(data), lessons=lessons, device=device, compile_model=device == "cuda"
-    )
+        train, shape_of(kind, network), store_of(data),
+        lessons=lessons, device=device, compile_model=compiled or device == "cuda",
+    )  # fmt: skip
     kept = home / "updates.txt"  # a run that goes on has as many as it began with
     if updates is None and kept.exists():
         updates = int(kept.read_text())

@@ -33,12 +33,14 @@ class Training:
         updates: As many as the seconds allow by default.
         tokens: Tokens of an update; as many as fit a GPU by default.
         turns: When the GPU may be used.
+        compiled: Whether a CPU compiles networks too, as a GPU always does.
     """
 
     seconds: float = 100
     updates: int | None = None
     tokens: int | None = None
     turns: Turns = ALONE
+    compiled: bool = False
 
 
 class Atlas:
@@ -105,7 +107,7 @@ class Atlas:
         for name in names:
             networks.trained(
                 self.kind, name, self.data, self.folder,
-                seconds=how.seconds, updates=how.updates, turns=how.turns, say=say, **tokens,
+                seconds=how.seconds, updates=how.updates, turns=how.turns, compiled=how.compiled, say=say, **tokens,
             )  # fmt: skip
 
     @torch.no_grad()
