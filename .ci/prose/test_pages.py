@@ -99,7 +99,9 @@ def test_what_a_generation_with_a_memory_costs_is_what_was_measured():
     )
     assert f"takes {causal['passes']:.1f} bare passes" in page
     assert f"takes {blind['passes']:.1f} for the same run" in page
-    assert f"{result['faster']:.1f} times faster, and its peak memory is {causal['memory_over_blind']:.2f} times" in page
+    assert (
+        f"{result['faster']:.1f} times faster, and its peak memory is {causal['memory_over_blind']:.2f} times" in page
+    )
     assert f"all {result['steps']} steps takes {once['passes']:.1f} passes" in page
 
 
