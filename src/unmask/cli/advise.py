@@ -36,13 +36,13 @@ from unmask.words.texts import Texts
     "--target",
     type=options.NUMBER,
     metavar="BITS",
-    help="Bits per token you allow above the cost of one token at a time.",
+    help="Bits per token you allow above the cost of revealing one token at a time.",
 )
-@click.option("--steps", type=options.INTEGER, metavar="K", help="Number of steps, if you have decided on one.")
+@click.option("--steps", type=options.INTEGER, metavar="K", help="Number of steps, if you have already chosen it.")
 @click.option("--save", type=options.FILE, metavar="FILE", help="Save the schedule, for `unmask generate --schedule`.")
 @click.option(
     "--dependence", type=options.FILE, metavar="FILE",
-    help="Learn an order from a file written by `unmask calibrate --dependence`. Needs --steps.",
+    help="Learn an order from a file written by `unmask calibrate --dependence`. This needs --steps.",
 )  # fmt: skip
 @click.option("--layout", metavar="HxW", help="With --dependence: also try orders for a grid, such as 28x28.")
 @click.option(

@@ -65,7 +65,9 @@ _TABLE = (8, 16, 32, 64)
     help="Also measure how much revealing one position tells you about another, and save the result here, as JSON.",
 )
 @click.option(
-    "--layout", metavar="HxW", help="With --dependence: the positions form a grid, such as 28x28; keep every pair."
+    "--layout",
+    metavar="HxW",
+    help="With --dependence: the positions form a grid, such as 28x28; keep the value of every pair.",
 )
 @click.option("--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw it as .png, .svg or .pdf.")
 @options.workers
@@ -87,14 +89,14 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
-    For each order, the command measures the loss with different numbers of tokens visible: for a comb, each time it
-    moves on to the next token of every segment; for 'left-to-right', after every token; for other orders, with --points
+    For each order, the command measures the loss with different numbers of tokens visible: for a comb, whenever one
+    more token of every segment is visible; for 'left-to-right', after every token; for other orders, at --points
     different numbers of tokens. 'left-to-right' takes one evaluation per token. In return, `unmask advise` has one more
-    reference, the cost of that order one token at a time.
+    reference, the cost of revealing one token at a time in that order.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
-    model. Each time you run the same command again, it uses twice as many; or set --texts. The file is saved after
-    every order. If the command is interrupted, run it again and it continues from there.
+    model. Each time you run the same command again, it uses twice as many. To choose the number yourself, set --texts.
+    The file is saved after every order. If the command is interrupted, run it again and it continues from there.
 
     The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
     same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that
@@ -111,14 +113,14 @@ def calibrate(
     the beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
-    what is given. The command then measures losses by the share of tokens revealed, and gives costs in bits per token
-    that the model fills. It skips rows that are too long for the model, or for --length, and says how many; it never
-    cuts a row.
+    what is given. The command then measures losses at different shares of revealed tokens, and reports costs in bits
+    per token that the model fills. It skips rows that are too long for the model, or for --length, and says how many;
+    it never cuts a row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
-    over random sets of visible positions, from none to all but two. For text, these values are averaged by distance;
-    with --layout, there is one for every pair. From them, `unmask advise --dependence` learns an order that puts
-    dependent positions in different steps.
+    over random sets of visible positions. These sets range from no position to all but two. For text, the values are
+    averaged by distance; with --layout, there is one value for every pair. From them, `unmask advise --dependence`
+    learns an order that puts dependent positions in different steps.
 
     \b
     Examples:

@@ -54,13 +54,15 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
     type=options.FILE,
     multiple=True,
     metavar="FILE",
-    help="A schedule from a file. Can be repeated.",
+    help="A schedule from a file. You can repeat this option.",
 )
 @options.length
 @options.allow
 @click.option("--calibration", type=options.FILE, metavar="FILE", help="Also predict the costs from this calibration.")
 @click.option(
-    "--no-reference", is_flag=True, help="Do not measure one token at a time in random order; excess is then null."
+    "--no-reference",
+    is_flag=True,
+    help="Do not measure the cost of revealing one token at a time in random order; excess is then null.",
 )
 @click.option("--verify", is_flag=True, help="Also forecast how many evaluations `unmask generate --verify` takes.")
 @click.option(
@@ -99,10 +101,12 @@ def evaluate(
     number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
-    schedule looks at predictions. The result is the same. Its reference uses one random order per sequence.
+    schedule looks at predictions. The result is the same. For such a model, the reference uses one random order per
+    sequence.
 
     With --verify, each schedule that does not look at predictions also gets a forecast: how many evaluations `unmask
-    generate --verify` would take for such texts, to sample exactly the distribution of one token at a time.
+    generate --verify` would take for such texts, to sample from exactly the same distribution as a run that reveals one
+    token at a time.
 
     With --allow, the command scores the sampler that draws only the tokens you allow (`unmask generate --allow`). The
     scored positions of the texts must then contain no other tokens.

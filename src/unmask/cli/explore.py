@@ -26,7 +26,7 @@ from unmask.words.models import Source
     "names",
     multiple=True,
     metavar="NAME",
-    help="Also answer requests for this host, as NAME or NAME:PORT. Can be repeated.",
+    help="Also answer requests for this host, as NAME or NAME:PORT. You can repeat this option.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, but do not open a browser.")
 def explore(

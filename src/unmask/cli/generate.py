@@ -89,7 +89,8 @@ _PARTS = (
 @click.option("--watch", is_flag=True, help="Show the text in the terminal as it appears.")
 @click.option(
     "--verify", is_flag=True,
-    help="Check the tokens of every step, so that texts have exactly the distribution of one token at a time.",
+    help="Check the tokens of every step, so that texts have exactly the same distribution as if they were written one "
+    "token at a time.",
 )  # fmt: skip
 @click.option(
     "--output", type=options.FILE, metavar="FILE",
@@ -134,9 +135,10 @@ def generate(
 
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
     Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
-    then have exactly the distribution of one token at a time in the same order. With 'causal' and 16 steps this takes
-    about 23 evaluations instead of 256. A bidirectional model checks copies of the text instead, one for each draft.
-    Verified sampling does not stop early at the end of an answer, but what follows the end is not counted.
+    then have exactly the same distribution as texts written one token at a time in the same order. With 'causal' and 16
+    steps this takes about 23 evaluations instead of 256. A bidirectional model checks copies of the text instead, one
+    for each draft. Verified sampling does not stop early at the end of an answer, but what follows the end is not
+    counted.
 
     With --revise, tokens can be taken back or changed after they were revealed. 'cap', 'rescale', 'least-sure' and
     'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
@@ -160,7 +162,7 @@ def generate(
     continued by --length tokens. If a row already has an answer, the model writes a new one of the same length. If the
     model has a chat template, it treats prompts as messages. The command checks all rows before it fills the first, and
     names the line of a row that is invalid or too long for the model. With --output, finished rows are saved in batches
-    to a hidden file next to it. If the command is interrupted, run it again and it continues from there.
+    to a hidden file next to the output file. If the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:

@@ -309,7 +309,7 @@ def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Ca
 allow = click.option(
     "--allow", multiple=True, metavar="WHERE:WHAT",
     help="Allow only these tokens at a position, or at several, counted from 1: 3:abc or 10-20:0123456789. If the "
-    "model's tokens are not characters, separate words with spaces. You can also give a .json file of such rules. Can "
-    "be repeated; for each position the last rule counts.",
+    "model's tokens are not characters, separate words with spaces. You can also give a .json file of such rules. You "
+    "can repeat this option; for each position the last rule counts.",
 )  # fmt: skip
 calibration = click.option("--calibration", type=FILE, metavar="FILE", help="File written by `unmask calibrate`.")

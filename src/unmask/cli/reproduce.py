@@ -26,7 +26,11 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
 @options.command
 @click.argument("figures", nargs=-1, type=options.one_of("figure", _FIGURES), metavar="[FIGURE]...")
 @click.option(
-    "--output", type=options.FILE, required=True, metavar="DIR", help="Folder for the files. It is created if missing."
+    "--output",
+    type=options.FILE,
+    required=True,
+    metavar="DIR",
+    help="Folder for the files. The command creates it if it is missing.",
 )
 @click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
 @options.seed

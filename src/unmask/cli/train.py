@@ -58,8 +58,8 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 )
 @click.option(
     "--schedule", "schedules", multiple=True, type=Words(_EXAMPLES), metavar="ORDER:STEPS,...",
-    help="Schedules to learn; each gets an equal share of every batch. Can be repeated. [default with --causal: "
-    "whole-comb with length/16, /8 and /4 steps]",
+    help="Schedules to learn; each gets an equal share of every batch. You can repeat this option. [default with "
+    "--causal: whole-comb with length/16, /8 and /4 steps]",
 )  # fmt: skip
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
@@ -97,9 +97,9 @@ def train(
 ) -> Report | None:
     """Train a small masked diffusion model on a text.
 
-    The output folder holds a checkpoint, a log, and at the end model.safetensors. Give the folder to other commands as
-    --model. If a run is stopped or killed, run the same command again and it continues. Under torchrun, the processes
-    share the batch.
+    The output folder holds a checkpoint, a log, and at the end model.safetensors. To use the model in other commands,
+    pass this folder as --model. If a run is stopped or killed, run the same command again and it continues. Under
+    torchrun, the processes share the batch.
 
     With --data, the command takes windows of --length tokens from the rows; every position is equally likely to start
     one. A prompt and its answer are one sequence. The command skips rows shorter than a window, and says how many.
