@@ -266,7 +266,7 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
         ("0:a", "--allow must have positions counted from 1, with the lower one first, not 0."),
         ("5-3:a", "--allow must have positions counted from 1, with the lower one first, not 5-3."),
         ("17:a", "--allow must have positions of at most 16, not 17."),
-        ("3:xyz", "--allow must use only the 6 characters of the alphabet 'abcde ', but has 'x' at character 1."),
+        ("3:xyz", "--allow must use only the 6 characters of the alphabet 'abcde ', but it has 'x' at character 1."),
         ("missing.json", "--allow must be the name of an existing file"),
     ],
 )

@@ -161,8 +161,8 @@ def test_a_damaged_order_is_refused(calibration, change, reason):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"deviations": "?"}, "'deviations' .* must be numbers in base64"),
-        ({"deviations": None}, "'deviations' .* must be numbers in base64"),
+        ({"deviations": "?"}, "'deviations' .* must hold numbers in base64"),
+        ({"deviations": None}, "'deviations' .* must hold numbers in base64"),
         ({"deviations": "AAAA"}, "'deviations' .* must have [0-9]* bytes, not 3"),
         ({"count": 10}, "'count' .* must be one of 64, 32, 16, or the number of texts, not 10"),
         ({"count": 500}, "'count' .* must be at most 400, not 500"),

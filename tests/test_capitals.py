@@ -29,7 +29,7 @@ def test_an_alphabet_with_capitals_keeps_them_and_nothing_is_said_of_small_lette
 def test_other_characters_are_still_refused_where_they_stand(text, character, where):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # what is refused is not read in any way
-        with pytest.raises(InputError, match=f"but has '{character}' at character {where}"):
+        with pytest.raises(InputError, match=f"but it has '{character}' at character {where}"):
             Alphabet("abk").encode(text)
 
 

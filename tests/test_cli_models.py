@@ -231,7 +231,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' chooses the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
-            "--prompt must use only the 6 characters of the alphabet 'abcde ', but has 'Z' at character 3.",
+            "--prompt must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 3.",
         ),
         (["--prompt", "abc"], "--prompt must have a gap to fill: write '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
@@ -354,7 +354,7 @@ def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     )
     assert best["predicted"] <= even["predicted"] + 1e-12
     plain = complaint("evaluate", *source(place), line)
-    assert plain.startswith("Size 'optimal' needs a measured model. Give --calibration with a file written by")
+    assert plain.startswith("Size 'optimal' needs a measured model. Add --calibration with a file written by")
     unmeasured = "--order dilated --size optimal --steps 8"
     assert "needs a calibration of the order 'dilated', but this one has random" in complaint(
         "evaluate", *source(place), unmeasured, "--calibration", place / "c.json"
@@ -397,7 +397,7 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
     model, rest = place / "m.safetensors", "--order random --size even --steps 4"
     for command, more in (("evaluate", rest), ("calibrate", f"--output {tmp_path / 'c.json'}")):
         line = (command, "--model", model, more, "--text")
-        assert "must use only the 6 characters of the alphabet 'abcde ', but has 'Z' at character 1" in complaint(
+        assert "must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 1" in complaint(
             *line, tmp_path / "foreign.txt"
         )
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")

@@ -599,7 +599,7 @@ def test_prompts_and_texts_of_a_tokenizer(tmp_path):
     for prompt in ("the zebra", "the [MASK]"):
         with pytest.raises(InputError, match=f"{FITS} prompt must contain only tokens of the model other than its m"):
             data.encode(known, row(prompt=prompt, answer="cat"))
-    with pytest.raises(InputError, match=f"{FITS} answer must contain only ordinary tokens of the model, but has"):
+    with pytest.raises(InputError, match=f"{FITS} answer must contain only ordinary tokens of the model, but it has"):
         data.encode(known, row(prompt="the", answer="[SEP]"))
 
 
@@ -629,10 +629,10 @@ def test_nothing_left_is_one_sentence():
         data.collect(model(), []).required()
     with pytest.raises(InputError, match="'rows' must be iterable, not 3"):
         data.collect(model(), 3)
-    must = r"must have a row of at most 40 tokens, the model's maximum, but line 1 of 'a.txt'"
-    with pytest.raises(InputError, match=must + r", the only one, has 50\.$"):
+    must = r"must have a row of at most 40 tokens, the model's maximum, but "
+    with pytest.raises(InputError, match=must + r"the only row, line 1 of 'a.txt', has 50\.$"):
         data.collect(model(), many(1, long={0})).required()
-    with pytest.raises(InputError, match=must + r" has 50, and the others have too many as well\.$"):
+    with pytest.raises(InputError, match=must + r"line 1 of 'a.txt' has 50, and the others have too many as well\.$"):
         data.collect(model(), many(5, long=range(5)), most=2).required()
 
 

@@ -288,13 +288,13 @@ def test_masked_tokens_of_a_prompt_are_the_tokenizers_or_underscores(model):
     assert model.codec.prompt("the [MASK] [MASK] sat [MASK]", MASK) == expected
     assert model.codec.prompt("[MASK] _", MASK) == [MASK, words["_"]]
     assert model.codec.prompt("the cat [SEP] _", MASK) == [words["the"], words["cat"], SEP, MASK]
-    with pytest.raises(ValueError, match="must contain only tokens of the model, but has 'zebra' at character 5"):
+    with pytest.raises(ValueError, match="must contain only tokens of the model, but it has 'zebra' at character 5"):
         model.codec.prompt("the zebra _", MASK)
 
 
 def test_ordinary_text_never_becomes_a_special_token(model):
     for text, said in (("the [MASK] sat", "'\\[MASK\\]' at character 5"), ("the zebra", "'zebra' at character 5")):
-        with pytest.raises(ValueError, match=f"ordinary tokens of the model, but has {said}"):
+        with pytest.raises(ValueError, match=f"ordinary tokens of the model, but it has {said}"):
             model.codec.encode(text)
 
 
@@ -304,9 +304,7 @@ def test_a_chat_template_does_not_repeat_what_stands_before_every_sequence(tmp_p
     model = models.load(f"hf:{tmp_path}")
     assert model.codec.decode(model.codec.chat("cat")) == "the cat sat"
     for message, seen in (("the [MASK] cat", r"'\[MASK\]'"), ("the zebra", "'zebra'")):
-        must = (
-            f"'prompt' must contain only tokens of the model other than its mask token, but has {seen} at character 5"
-        )
+        must = f"only tokens of the model other than its mask token, but it has {seen} at character 5"
         with pytest.raises(ValueError, match=must):
             model.codec.chat(message)
 
@@ -359,7 +357,7 @@ def test_calibrate_advise_evaluate_and_generate_agree_on_a_real_tokenizer(place,
     refused = complaint(
         "evaluate", *name, "--text", tmp_path / "special.txt", "--schedule", tmp_path / "s.json", "--length 8"
     )
-    assert "but has '[SEP]' at character 9" in refused
+    assert "but it has '[SEP]' at character 9" in refused
 
 
 def test_one_evaluation_needs_only_the_rows_it_reveals(model):

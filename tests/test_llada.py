@@ -123,7 +123,8 @@ def test_blocks_of_the_engine_are_blocks_of_our_sampler():
         (
             (masks([3]), 2, size.Threshold),
             ValueError,
-            "Argument 'size' must turn a number of steps into a blind size, not the class Threshold. A blind size is ",
+            "Argument 'size' must be a function that turns a number of steps into a blind size, "
+            "not the class Threshold. A blind size is ",
         ),
     ],
 )

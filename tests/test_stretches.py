@@ -337,7 +337,7 @@ def test_a_tokenizer_that_puts_tokens_around_a_text_is_refused(tmp_path, kind):
     """They would shift the text against the blocks of the model."""
     saved(tmp_path, kind)
     tiny.tokenizer(tmp_path, [*tiny.WORDS, "more"], eos_token="[SEP]")
-    with pytest.raises(InputError, match=r"adds nothing around a text, unlike '.*', whose blocks are counted from"):
+    with pytest.raises(InputError, match=r"adds nothing around a text, because the blocks of '.*' are counted from"):
         models.load(f"hf:{tmp_path}", trust_remote_code=True)
 
 

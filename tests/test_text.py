@@ -13,7 +13,7 @@ def test_alphabets_and_bytes_round_trip():
 
 def test_foreign_characters_are_named_with_their_place():
     with pytest.raises(
-        ValueError, match="must use only the 2 characters of the alphabet 'ab', but has 'c' at character 3"
+        ValueError, match="must use only the 2 characters of the alphabet 'ab', but it has 'c' at character 3"
     ):
         Alphabet("ab").encode("abc")
     with pytest.raises(ValueError, match="a string of at least one character, all different"):
@@ -64,7 +64,7 @@ def test_marks_that_a_tokenizer_puts_around_texts_are_left_out():
 
 
 def test_a_wrong_character_of_a_prompt_is_found_where_it_stands():
-    with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but has 'Z' at character 4"):
+    with pytest.raises(ValueError, match=r"Argument 'prompt' must use .* but it has 'Z' at character 4"):
         Alphabet("ab").prompt("a_bZ", 2)
 
 

@@ -159,7 +159,7 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
         return Sequences.of(data, device=model.device)
     if isinstance(data, str):
         if os.path.isfile(data):  # a Path would stumble over a text that is too long for a name
-            remedy = f"To use its rows, give Path({data!r}). To use it as one text, give Path({data!r}).read_text()."
+            remedy = f"To use its rows, pass Path({data!r}). To use it as one text, pass Path({data!r}).read_text()."
             raise check.InputError("data", "be a text", detail="but this is the name of a file", remedy=remedy)
         cut = model.cut()
         with check.renamed("text", "data"):

@@ -189,7 +189,7 @@ def command(
         options = dict(simple_parse_args_string(model_args))
         for name in options:
             if name in SCHEDULE:
-                raise check.InputError("model_args", f"not contain '{name}'", remedy="Give it with --schedule.")
+                raise check.InputError("model_args", f"not contain '{name}'", remedy="Use --schedule for that.")
             check.known("model_args", name, MODEL)
         first = UnmaskLM(**options, batch_size=batch_size, device=device)
         schedules = _schedules(given, first.model.length)

@@ -63,7 +63,10 @@ def transfer_counts(
         design = size(steps)
     if not isinstance(design, Blind):
         raise check.InputError(
-            "size", "turn a number of steps into a blind size", found=check.type_of(design), remedy=check.BLIND_SIZE
+            "size",
+            "be a function that turns a number of steps into a blind size",
+            found=check.type_of(design),
+            remedy=check.BLIND_SIZE,
         )
     if design.steps > steps:
         raise check.InputError("size", f"take at most {steps} steps", found=f"{design.steps}")

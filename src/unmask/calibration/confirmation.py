@@ -104,7 +104,7 @@ def confirmed_order(
     texts = texts_of(tokens, predictor, least=LEAST_TEXTS)
     check_measurable(predictor)
     if not texts.equal or not bool(texts.masked.all()):
-        raise check.InputError("tokens", "be texts of the same length, with every position to fill")
+        raise check.InputError("tokens", "be texts of the same length without given tokens")
     sizes, source = check_sizes(sizes, texts.tokens.shape[1]), check.generator("rng", rng)
     known = _STANDARD | dict(standard or {})
     check.instance("starts", starts, Mapping, "be a mapping from names to orders")

@@ -203,7 +203,7 @@ class Groups:
         try:
             raw = base64.b64decode(given["deviations"], validate=True)
         except (TypeError, ValueError, binascii.Error):
-            raise check.InputError("deviations", "be numbers in base64") from None
+            raise check.InputError("deviations", "hold numbers in base64") from None
         if len(raw) != 2 * count * columns:
             raise check.InputError("deviations", f"have {2 * count * columns} bytes", found=f"{len(raw)}")
         small = np.frombuffer(raw, dtype="<f2").reshape(count, columns)

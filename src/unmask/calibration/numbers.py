@@ -36,7 +36,7 @@ def numbers_of(name: str, text: object, count: int, *, signed: bool = False) -> 
     try:
         raw = base64.b64decode(cast(str, text), validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise check.InputError(name, "be numbers in base64") from None
+        raise check.InputError(name, "hold numbers in base64") from None
     if len(raw) != 4 * count:
         raise check.InputError(name, f"have {4 * count} bytes", found=f"{len(raw)}")
     values = np.frombuffer(raw, dtype="<f4").astype(np.float32)

@@ -82,7 +82,7 @@ def _mixed(
 ) -> Mixed:
     tokens = check.array("tokens", data["tokens"])
     if tokens.shape != (texts,) or tokens.dtype.kind != "i" or tokens.min() < 1 or tokens.max() != length:
-        raise check.InputError("tokens", f"be {texts} integers from 1 to {length}, the largest of them {length}")
+        raise check.InputError("tokens", f"be {texts} integers from 1 to {length}, of which the largest is {length}")
     places = visible.size
     width = places if isinstance(order, Random) else places * (places + 1) // 2
     values = numbers_of("values", data["values"], texts * width).reshape(texts, width)

@@ -140,7 +140,7 @@ def learned(
 def _check_measured(model: "Model", found: Dependence | ByDistance, file: Path) -> None:
     if model.fingerprint != found.model:
         remedy = "Give the {model} that was measured, or run `unmask calibrate --dependence` for this one."
-        raise check.InputError("", f"The dependence '{file}' was measured on another model", remedy=remedy)
+        raise check.InputError("", f"The dependence file '{file}' was measured on another model", remedy=remedy)
 
 
 def _rows(model: "Model", texts: Texts, length: int, seed: int) -> tuple["Sequences", str]:

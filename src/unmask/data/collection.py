@@ -78,7 +78,7 @@ class Collected:
             raise check.InputError("data", "hold at least one row")
         detail = f"but {self.long_row.where} has {self.long_tokens}, and the others have too many as well"
         if self.long == 1:
-            detail = f"but {self.long_row.where}, the only one, has {self.long_tokens}"
+            detail = f"but the only row, {self.long_row.where}, has {self.long_tokens}"
         must = f"have a row of at most {self.limit} tokens, the model's maximum"
         raise check.InputError("data", must, detail=detail)
 

@@ -63,7 +63,7 @@ class Distribution(ABC):
                 "tokens",
                 f"hold at most {check.ROOM // each} sequences",
                 found=f"{tokens.shape[0]}",
-                remedy=f"The marginals of each are {each} numbers, and more would fill the memory.",
+                remedy=f"The marginals of each sequence take {each} numbers, and more would fill the memory.",
             )
         result = self._marginals(tokens, masked)
         row, position = np.nonzero(~masked)

@@ -127,7 +127,9 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
     for place, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int | float) or not _finite(value):
             shown = json.dumps(value) if len(str(value)) < 40 else "something else"
-            raise check.InputError(name, "hold finite numbers", detail=f"but '{path}' has {shown} at place {place + 1}")
+            raise check.InputError(
+                name, "hold finite numbers", detail=f"but '{path}' has {shown} at position {place + 1}"
+            )
     return [float(value) for value in values]
 
 

@@ -139,7 +139,7 @@ def load(
             except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
                 if isinstance(error, check.InputError) or exhausted(error):
                     raise
-                detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
+                detail = f"but those of {check.shown(name)} do not: {first_sentence(error)}"
                 raise check.InputError("model", "be one whose parts fit together", detail=detail) from error
 
 
@@ -152,11 +152,12 @@ def _assembled(name: str, family: Family, network: Any, tokenizer: Any) -> Model
     if word is None and family.blocks is not None:
         probe = [mask]  # one beyond the tokenizer's own, which no text holds
     if probe.count(mask) != 1:
-        raise check.InputError("model", f"have a tokenizer that reads its mask token as one token, unlike '{name}'")
+        detail = f"but the tokenizer of '{name}' does not"
+        raise check.InputError("model", "have a tokenizer that reads its mask token as one token", detail=detail)
     before, after = probe[: probe.index(mask)], probe[probe.index(mask) + 1 :]
     if family.blocks is not None and (before or after):
         # They would shift the text against its blocks, and what is finished could not be kept.
-        detail = f"unlike '{name}', whose blocks are counted from the beginning of a text"
+        detail = f"because the blocks of '{name}' are counted from the beginning of a text"
         remedy = "Save its tokenizer without the tokens that it adds."
         raise check.InputError(
             "model", "have a tokenizer that adds nothing around a text", detail=detail, remedy=remedy
@@ -239,7 +240,7 @@ def _config(transformers: Any, name: str) -> dict[str, Any]:
 
 
 def _unreadable(name: str, error: Exception) -> check.InputError:
-    detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
+    detail = f"but {check.shown(name)} is not: {first_sentence(error)}"
     return check.InputError("model", "be one that transformers can read", detail=detail)
 
 
@@ -249,7 +250,7 @@ def _tokenizer(transformers: Any, name: str, trust_remote_code: bool) -> Any:
     except Exception as error:  # the library raises whatever its parts do
         if "trust_remote_code" in str(error):
             raise _foreign(name) from None
-        detail = f"unlike {check.shown(name)}: {first_sentence(error)}"
+        detail = f"but {check.shown(name)} does not: {first_sentence(error)}"
         raise check.InputError("model", "come with its tokenizer", detail=detail) from error
     # Without its files the library makes up a tokenizer that knows the special tokens and nothing else.
     if len(found) <= len(set(found.all_special_ids)):

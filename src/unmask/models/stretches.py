@@ -213,7 +213,7 @@ def predictor(kind: type[Foreign], network: Any, name: str, mask: int, length: i
         raise check.InputError(
             "model",
             "be block-causal",
-            detail=f"but '{name}' predicts several blocks at once differently from one block at a time",
+            detail=f"but '{name}' makes different predictions for several blocks at once than for one block at a time",
         )
     parts = split(network)
     if parts is not None and not isinstance(whole, Windowed):

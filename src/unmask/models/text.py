@@ -134,7 +134,7 @@ class Alphabet(Codec):
             raise check.InputError(
                 name,
                 f"use only the {self.vocab} characters of the alphabet{named}",
-                detail=f"but has {error.args[0]!r} at character {where + 1}",
+                detail=f"but it has {error.args[0]!r} at character {where + 1}",
             ) from None
         note(_SMALLER)
         return found

@@ -51,7 +51,7 @@ class Pretrained(Codec):
         where = next((place for place, token in enumerate(tokens) if token in special or token >= self.vocab), None)
         if where is not None:
             raise check.InputError(
-                "text", "contain only ordinary tokens of the model", detail=f"but has {self._seen(text, where)}"
+                "text", "contain only ordinary tokens of the model", detail=f"but it has {self._seen(text, where)}"
             )
         return np.array(tokens, dtype=np.int64)
 
@@ -60,7 +60,7 @@ class Pretrained(Codec):
         tokens = self._ids(text)
         if self.inner.unk_token_id in tokens:
             seen = self._seen(text, tokens.index(self.inner.unk_token_id))
-            raise check.InputError("prompt", "contain only tokens of the model", detail=f"but has {seen}")
+            raise check.InputError("prompt", "contain only tokens of the model", detail=f"but it has {seen}")
         return tokens
 
     def given(self, text: str) -> list[int]:
@@ -121,7 +121,7 @@ class Pretrained(Codec):
         where = next((place for place, token in enumerate(tokens) if token in bad or token >= self.vocab), None)
         if where is not None:
             must, seen = "contain only tokens of the model other than its mask token", self._seen(text, where)
-            raise check.InputError("prompt", must, detail=f"but has {seen}")
+            raise check.InputError("prompt", must, detail=f"but it has {seen}")
 
     def _seen(self, text: str, where: int) -> str:
         """What stands at a token that is not an ordinary one."""

@@ -258,7 +258,7 @@ def called(tokens: Tensor, masked: Tensor, rows: Tensor | None) -> None:
         return
     check.instance("rows", rows, Tensor, "be a tensor of indices")
     if rows.ndim != 1 or not integral(rows) or outside(rows, tokens.numel()):
-        raise check.InputError("rows", f"hold indices from 0 to {tokens.numel() - 1}, one for each position wanted")
+        raise check.InputError("rows", f"hold indices from 0 to {tokens.numel() - 1}, one for each position to predict")
 
 
 # Each reduction owns the probabilities it is given and may overwrite them.

@@ -334,7 +334,7 @@ def _check_replayed(replayed: Tensor, tokens: Tensor, hidden: Tensor, vocab: int
             "", f"The tokens to replay must have the shape {shapes[1]} of the batch, not {shapes[0]}"
         )
     if outside(replayed[hidden.to(replayed.device)], vocab):
-        raise check.InputError("", f"The tokens to replay must be from 0 to {vocab - 1}")
+        raise check.InputError("", f"The tokens to replay must be token ids from 0 to {vocab - 1}")
 
 
 def _put(values: Tensor, rows: Tensor, new: Tensor) -> Tensor:

@@ -178,7 +178,7 @@ def build(
         raise check.InputError(
             "",
             f"Size '{size_word}' needs a measured model",
-            remedy="Give {calibration} with a file written by `unmask calibrate`.",
+            remedy="Add {calibration} with a file written by `unmask calibrate`.",
         )
     return NamedSchedule(order_word, size_word, steps, _measured(size_word, ranking, order_word, steps, calibration))
 

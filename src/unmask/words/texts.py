@@ -73,7 +73,7 @@ class Texts:
         found = collect(model, rows(self.data, column=self.column), most=self.count or usual, rng=seed).required()
         if len(found) < 2:
             left = f" that fits the model; {found.note[:1].lower()}{found.note[1:-1]}" if found.long else ""
-            raise check.InputError("data", "have at least two rows", detail=f"but has one{left}")
+            raise check.InputError("data", "have at least two rows", detail=f"but it has only one{left}")
         if self.count is not None and self.count > len(found):
             rows_of = f"since '{self.data}' has no more rows" + (" that fit the model" if found.long else "")
             raise check.InputError("texts", f"be at most {len(found)}", found=f"{self.count}", detail=rows_of)
