@@ -162,7 +162,7 @@ def test_word_pieces_cost_what_is_said(page):
     random, one = (bits("books", "both", "random", f"even:{n}") for n in (16, 256))
     assert f"about {random - few['comb']:.2f} bits below random order" in page
     assert f"they cost {few['comb']:.3f} bits against {one:.3f}, which is {few['comb'] - one:.3f} more" in page
-    assert f"The learned order costs {few['learned'] - one:.3f} more than one by one" in page
+    assert f"The learned order costs {few['learned'] - one:.3f} more than revealing tokens one by one" in page
     assert abs(bits("books", "both", "comb", "even:64") - one) < 0.004
     errors = [float(row["over_error"]) for row in rows("books", "-advised") if float(row["over_error"])]
     assert all(0.0035 < error < 0.0045 for error in errors)
@@ -178,7 +178,8 @@ def test_word_pieces_cost_what_is_said(page):
 def test_characters_cost_what_is_said(page):
     comb, learned = (bits("characters", "both", name, "even:16") for name in ("comb", "learned"))
     one = bits("characters", "both", "random", "even:256")
-    assert f"A comb of 16 evaluations costs {comb:.3f} bits, and one by one in random order costs {one:.3f}" in page
+    whole = f"revealing characters one by one in random order costs {one:.3f}"
+    assert f"A comb of 16 evaluations costs {comb:.3f} bits, and {whole}" in page
     assert f"{learned:.3f}" == f"{comb:.3f}"
     left = float(atlastables.one_by_one(rows("characters"), "left-to-right", "left-to-right")["bits"])
     longer = next(row for row in common.read("frontier.csv") if row["model"] == "left-to-right")
@@ -190,7 +191,7 @@ def test_boards_are_solved_as_is_said(page):
     share = {(name, n): score("sudoku", "both", f"{name}/even:{n}", "solved") for name in names for n in (7, 28)}
     few, more = ([f"{share[name, n]:.0f} %" for name in names[:3]] for n in (7, 28))
     assert f"the margin rule solves {few[0]} of the boards at temperature 1 and a comb {few[1]}." in page
-    assert f"In 28 evaluations it is {more[0]} against {more[1]}, and random order solves {more[2]}." in page
+    assert f"In 28 evaluations, they solve {more[0]} and {more[1]}, and random order solves {more[2]}." in page
     assert abs(share["confidence", 28] - share["margin", 28]) < 2
     blocks = score("sudoku", "both", "blocks-32/margin/even:14", "solved")
     many = spent("sudoku", "both", "blocks-32/margin/even:14")
@@ -282,7 +283,7 @@ def test_what_to_use_when_follows_from_the_costs(page):
 
 def test_greedy_puzzles_are_solved_as_is_said(page):
     rule = "confidence/threshold:0.7"
-    said = f"in {spent('countdown', 'both', rule, 'greedy'):.1f} of them, a threshold of 0.7 solves"
+    said = f"in {spent('countdown', 'both', rule, 'greedy'):.1f} evaluations, a threshold of 0.7 solves"
     shares = [f"{score('countdown', 'both', each, 'right', 'greedy'):.1f} %" for each in (rule, "advised/4")]
     assert f"{said} {shares[0]} of the puzzles and the advised schedule {shares[1]}." in page
 

@@ -97,8 +97,8 @@ def test_what_a_generation_with_a_memory_costs_is_what_was_measured():
         f"On one {result['machine']} with random weights, {result['parameters']['causal'] / 1e9:.2f}B parameters"
         in page
     )
-    assert f"takes {causal['passes']:.1f} bare passes" in page
-    assert f"takes {blind['passes']:.1f} for the same run" in page
+    assert f"takes as long as {causal['passes']:.1f} forward passes" in page
+    assert f"takes as long as {blind['passes']:.1f} such passes for the same run" in page
     assert (
         f"{result['faster']:.1f} times faster, and its peak memory is {causal['memory_over_blind']:.2f} times" in page
     )
@@ -195,17 +195,20 @@ def test_the_limits_of_the_page_are_those_it_has():
 
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
     most = tradeoffs.MOST_ALPHABET["markov"]
-    assert f"lengths up to {laws.LONGEST:,} in *Schedules* and {tradeoffs.LONGEST:,} in *Distributions*" in page
-    assert f"{tradeoffs.MOST_DRAWS} draws and an alphabet of {tradeoffs.ANY_ALPHABET:,}, or {most} for a Markov" in page
+    assert f"lengths are at most {laws.LONGEST:,} in *Schedules* and {tradeoffs.LONGEST:,} in *Distributions*" in page
+    assert f"draws are limited to {tradeoffs.MOST_DRAWS} and the alphabet to {tradeoffs.ANY_ALPHABET:,} tokens" in page
+    assert f"or to {most} for a Markov chain" in page
 
 
 def test_how_long_the_commands_take_is_what_was_measured():
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").replace("\n", " ")
     result = json.loads((ROOT / "benchmarks" / "results" / "commands.json").read_text(encoding="utf-8"))
     one, two = result["calibrate"], result["evaluate"]
-    assert f"takes {one['seconds']:.0f} seconds and the first `evaluate` {two['seconds']:.0f}" in page
     assert (
-        f"with {result['texts']} sequences each. That is {one['evaluations']} and {two['evaluations']} evaluations"
+        f"takes {one['seconds']:.0f} seconds and the first `evaluate` command above takes {two['seconds']:.0f}" in page
+    )
+    assert (
+        f"with {result['texts']} sequences each. They make {one['evaluations']} and {two['evaluations']} evaluations"
         in page
     )
     assert max(one["ratio"], two["ratio"]) < 1.1

@@ -97,8 +97,8 @@ def test_what_was_advised_for_reactions_costs_about_what_was_said():
                 assert f"which cost {on_these:.3f} on the {half} half" in page
                 four = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", "4"))
                 spent = f"costs {bits:.3f} in {float(cost['evaluations']):.1f} evaluations"
-                same = f"four even steps in random order cost there ({float(four['bits_per_token']):.3f})"
-                assert f"{spent}, about what {same}, and more than ten such steps cost ({base:.3f})" in page
+                same = f"the cost of four even steps in random order there ({float(four['bits_per_token']):.3f})"
+                assert f"{spent}. That is about {same}, while ten such steps cost less ({base:.3f})" in page
             else:
                 assert (cost["order"], said["order"]) == ("spread", "spread")
                 assert bits < base
@@ -143,7 +143,7 @@ def test_the_prose_quotes_the_results_too():
     assert f"gain {even[0] - optimal:.3f} bits over even ones at 16 steps" in page
     assert f"lose {cosine - even[0]:.3f}" in page
     spread = found["spread", "even", "4"][0] - found["spread", "optimal", "4"][0]
-    assert f"sizes matter too: {spread:.3f} bits in spread order" in page
+    assert f"sizes matter too: in spread order, optimal sizes gain {spread:.3f} bits" in page
     for order_name in ("random", "spread"):
         for steps in ("8", "16", "32", "64"):
             assert found[order_name, "even", steps][0] - found[order_name, "optimal", steps][0] <= 0.02
@@ -165,8 +165,8 @@ def test_the_frontier_says_what_was_measured():
         for name in ("docs/results.md", "README.md")
     )
     over = {steps: float(found["causal", "comb", "even", steps]["over"]) for steps in ("16", "32", "64")}
-    assert f"In 64 steps it costs {over['64']:.3f} bits more than left to right, in 32 {over['32']:.3f}, and in" in page
-    assert f"and in 16 {over['16']:.3f}, for the same arithmetic" in page
+    assert f"It costs {over['64']:.3f} bits more than left to right in 64 steps, {over['32']:.3f} more in 32" in page
+    assert f"and {over['16']:.3f} more in 16, for the same arithmetic" in page
     assert over["64"] < 0.06
     assert over["32"] < 0.12
     assert over["16"] < 0.20
@@ -193,7 +193,7 @@ def test_the_frontier_says_what_was_measured():
     last = [made["comb 3", f"comb {k}"] - made["comb 4", f"comb {k}"] for k in (16, 32, 64)]
     assert "twice the weight decay, gained another {:.3f}, {:.3f} and {:.3f}".format(*last) in page
     fewer = made["left-to-right, fewer updates", "left to right"] - made["left-to-right", "left to right"]
-    assert f"it is worse too, by {fewer:.3f} bits on validation text" in page
+    assert f"it is worse by {fewer:.3f} bits on validation text" in page
     fitted = [made[f"{run} on training text", "comb 16"] for run in ("comb 3", "dropout")]
     assert f"({fitted[0]:.2f} bits against {made['comb 3', 'comb 16']:.2f} in 16 steps)" in page
     own = f"ended at {fitted[1]:.2f} bits on its training text and {made['dropout', 'comb 16']:.2f} on new text"
@@ -215,7 +215,7 @@ def test_the_frontier_says_what_was_measured():
     assert f"({learned:.2f} bits at the end of its training against {anchor:.2f} on new text)" in page
     minutes = {run: sum(each.values()) / 60 for run, each in seconds.items()}
     assert (
-        f"{minutes['left-to-right']:.1f} minutes of an H200 against {minutes['comb']:.1f} for the causal model" in page
+        f"{minutes['left-to-right']:.1f} minutes on an H200 against {minutes['comb']:.1f} for the causal model" in page
     )
 
 
@@ -393,10 +393,10 @@ def test_corrections_do_what_is_said_of_them():
     )
     assert f"four steps leave {four[0]:.3f} nats. Three steps and one Gibbs redraw leave {anew[0]:.3f}" in page
     assert f"(rescale 0.5) leave {taken[0]:.3f}, so here a correction pays" in page
-    assert f"four steps leave {four[1]:.3f}, and these two leave {anew[1]:.3f} and {taken[1]:.3f}" in page
+    assert f"four steps leave {four[1]:.3f}, and these two corrections leave {anew[1]:.3f} and {taken[1]:.3f}" in page
     assert f"adds an error: {left['chain', '1', 'rescale 0.5', '5', '5']:.3f} on the chain" in page
     drafted = [left["chain", "1", "likeliest", steps, steps] for steps in ("3", "5")]
-    assert f"{drafted[0]:.2f} nats in three steps and {drafted[1]:.2f} one token at a time" in page
+    assert f"{drafted[0]:.2f} nats in three steps and {drafted[1]:.2f} when they reveal one token at a time" in page
     assert drafted == [left["chain", "1", "planner", steps, steps] for steps in ("3", "5")]
     flat = left["chain", "1.3", "random", "5", "5"], left["chain", "1.3", "verify 0.5", "4", "13"]
     assert f"leaves {flat[0]:.3f} nats" in page
