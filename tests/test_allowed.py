@@ -196,7 +196,7 @@ def test_what_cannot_be_allowed_is_refused():
     with pytest.raises(InputError, match=r"'allowed' must return booleans of shape \(4, 3\)"):
         Sampler(Allowed(plain, lambda tokens, rows: None), schedule).run((2, 4), rng=0)
     with pytest.raises(
-        InputError, match="at least one token at every position, but this function allows none at some position"
+        InputError, match="at least one token at every position, but at some position this function allows none"
     ):
         Sampler(Allowed(plain, lambda tokens, rows: none[rows % 4]), schedule).run((2, 4), rng=0)
     with pytest.raises(InputError, match="ruled out every token at a position"):

@@ -112,7 +112,7 @@ def test_texts_that_an_order_does_not_fit_get_one_sentence():
         confirmed_order(predictor, {}, [2, 2], texts[:7], rng=0)
     given = torch.ones_like(texts, dtype=torch.bool)
     given[0, 0] = False
-    with pytest.raises(InputError, match="Argument 'tokens' must be texts of the same length, with every position"):
+    with pytest.raises(InputError, match="Argument 'tokens' must be texts of the same length without given tokens"):
         confirmed_order(predictor, {}, [2, 2], Sequences.of(texts, given), rng=0)
     with pytest.raises(InputError, match="Argument 'sizes' must sum to 4, the number of positions, not 3"):
         confirmed_order(predictor, {}, [1, 2], texts, rng=0)

@@ -192,7 +192,11 @@ def test_what_was_counted_is_that_of_the_last_call(model):
 @pytest.mark.parametrize(
     ("settings", "options", "message"),
     [
-        ({}, {"num_beams": 3}, "Argument 'num_beams' must be 1, not 3. Schedules do not use beam search."),
+        (
+            {},
+            {"num_beams": 3},
+            "Argument 'num_beams' must be 1, not 3. A schedule cannot be combined with beam search.",
+        ),
         (
             {},
             {"repetition_penalty": 1.2},

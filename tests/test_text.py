@@ -16,7 +16,7 @@ def test_foreign_characters_are_named_with_their_place():
         ValueError, match="must use only the 2 characters of the alphabet 'ab', but it has 'c' at character 3"
     ):
         Alphabet("ab").encode("abc")
-    with pytest.raises(ValueError, match="a string of at least one character, all different"):
+    with pytest.raises(ValueError, match="a string of one or more different characters"):
         Alphabet("aa")
 
 

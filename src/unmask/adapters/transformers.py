@@ -145,7 +145,7 @@ def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> 
         raise check.InputError("model", "have no separate decoder", found=check.type_of(model))
     if (config.num_beams or 1) > 1:
         raise check.InputError(
-            "num_beams", "be 1", found=f"{config.num_beams}", remedy="Schedules do not use beam search."
+            "num_beams", "be 1", found=f"{config.num_beams}", remedy="A schedule cannot be combined with beam search."
         )
     for name, parts, known in (
         ("logits_processor", processors, _FOLLOWED),

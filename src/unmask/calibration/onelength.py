@@ -134,7 +134,7 @@ class OneLength(Losses):
         """Where each step starts, and its size."""
         taken = check.array("sizes", sizes)
         if taken.dtype.kind not in "iu" or taken.ndim != 1 or taken.size == 0 or taken.min() < 1:
-            raise check.InputError("sizes", "be integers, all at least 1", found=check.shown(sizes))
+            raise check.InputError("sizes", "be integers of at least 1", found=check.shown(sizes))
         taken = taken.astype(np.int64, copy=False)
         if int(taken.sum()) != self.length:
             raise check.InputError("sizes", f"sum to the length {self.length}", found=f"to {int(taken.sum())}")

@@ -107,7 +107,7 @@ class Alphabet(Codec):
 
     def __post_init__(self):
         if not self.characters or len(set(self.characters)) != len(self.characters):
-            raise check.InputError("characters", "be a string of at least one character, all different")
+            raise check.InputError("characters", "be a string of one or more different characters")
 
     @property
     def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

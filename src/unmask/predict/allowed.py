@@ -135,5 +135,5 @@ class Allowed(Altering):
             got = f"{found.dtype} of shape {tuple(found.shape)}" if isinstance(found, Tensor) else check.type_of(found)
             raise check.InputError("allowed", f"return booleans of shape {shape}", found=got)
         if seen(found, lambda some: ~some.any(dim=-1)):
-            raise check.InputError("allowed", _NONE, detail="but this function allows none at some position")
+            raise check.InputError("allowed", _NONE, detail="but at some position this function allows none")
         return found.to(question.tokens.device)
