@@ -9,6 +9,7 @@ a GPU. With --tiny, everything runs in minutes on a CPU and means nothing.
 """
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     atlas = Atlas(kind, folder, options.rows, options.batch)
     names = options.networks or kind.networks
     turns = Turns(options.turn, options.until)
-    how = Training(options.seconds or kind.seconds, options.updates, options.tokens, turns, options.compile)
+    seconds = kind.seconds if options.updates is None else math.inf  # what was counted ends when it is done
+    how = Training(options.seconds or seconds, options.updates, options.tokens, turns, options.compile)
     work = {
         "make": lambda: atlas.make(options.shared),
         "train": lambda: atlas.train(names, how),
