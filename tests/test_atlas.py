@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
 from experiments.atlas import __main__ as command  # noqa: E402
-from experiments.atlas import figure, measuring, networks, seeing, ship, writing  # noqa: E402
+from experiments.atlas import figure, measuring, networks, owners, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
@@ -315,6 +315,13 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_weights_are_known_by_their_file_as_they_are_by_their_record(tmp_path):
+    data = Toy().read(_made(tmp_path))
+    path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path, "both", "cpu", pytest.fail)
+    assert owners.fingerprint(path) == owners.owner(tmp_path, "both")
 
 
 def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_before(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.atlas import files, pack, together
+from experiments.atlas import files, owners, pack, together
 from experiments.atlas.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
-    """A folder of two kinds as training leaves it."""
+    """A folder of two kinds as training leaves it; weights are words, which are their fingerprints."""
+    monkeypatch.setattr(owners, "fingerprint", Path.read_text)
     monkeypatch.setattr(KINDS["digits"], "read", lambda kind, folder: None)
     monkeypatch.setattr(KINDS["sudoku"], "read", lambda kind, folder: None)
     folder = tmp_path / "runs"
@@ -138,11 +139,55 @@ def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch)
     """After a kill in between, nobody would know whose results they are."""
     kept_of(base / "digits", "new", "costs-both.npz", "advised-both.json")
     pack.pack(["digits"], base, tmp_path / "carried", networks=True)
-    came, copied = [], files.copied
-    monkeypatch.setattr(files, "copied", lambda source, target: came.append(source.name) or copied(source, target))
+    together.packed(["digits"], base, tmp_path / "out")
+    came, copied, moved = [], files.copied, Path.replace
+    monkeypatch.setattr(files, "copied", lambda source, target: came.append(target) or copied(source, target))
+    monkeypatch.setattr(Path, "replace", lambda path, target: came.append(target) or moved(path, target))
     pack.unpack("digits", tmp_path / "carried", tmp_path / "there")
-    assert came[0] == "fingerprint-both.txt"
-    assert {"costs-both.npz", "advised-both.json"} < set(came)
+    together.brought(tmp_path / "out", tmp_path / "home")
+    for place in ("there", "home"):
+        names = [path.name for path in came if path.parent == tmp_path / place / "digits"]
+        assert names[0] == "fingerprint-both.txt"
+        assert {"costs-both.npz", "advised-both.json"} < set(names)
+
+
+def test_weights_that_came_back_before_their_results_stay(base, tmp_path, capsys):
+    """They were trained in one run, and measured in the next: nobody has recorded them here yet."""
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out", before=["digits-both"])
+    for place, owner in (("same", "new"), ("other", "old")):
+        weights = tmp_path / place / "digits" / "both.safetensors"
+        weights.parent.mkdir(parents=True)
+        weights.write_text(owner)
+        together.brought(tmp_path / "out", tmp_path / place)
+        assert weights.exists() == (owner == "new")
+        said = "digits both: removed the weights, which are not those of the results"
+        assert (said in capsys.readouterr().out) == (owner == "old")
+        assert (tmp_path / place / "digits" / "costs-both.npz").read_text() == "new"
+
+
+def test_weights_join_their_results_before_anybody_records_them(base, tmp_path):
+    """The results are there already, and the folder that travels has the weights alone."""
+    (base / "digits" / "costs-both.npz").unlink()
+    (base / "digits" / "both.safetensors").write_text("new")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    for place, owner in (("same", "new"), ("other", "old")):
+        kept_of(tmp_path / place / "digits", owner, "costs-both.npz")
+        pack.unpack("digits", tmp_path / "carried", tmp_path / place)
+        assert (tmp_path / place / "digits" / "both.safetensors").exists() == (owner == "new")
+
+
+def test_weights_that_are_newer_than_their_record_are_known_by_themselves(base, tmp_path):
+    """They were trained again and not measured here: what comes back of the new ones replaces the old results alone."""
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out", before=["digits-both"])
+    home = tmp_path / "home" / "digits"
+    kept_of(home, "old", "costs-both.npz", "texts-both.npz")
+    (home / "both.safetensors").write_text("new")
+    together.brought(tmp_path / "out", tmp_path / "home")
+    assert (home / "both.safetensors").exists()
+    assert (home / "costs-both.npz").read_text() == "new"
+    assert not (home / "texts-both.npz").exists()
 
 
 def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):

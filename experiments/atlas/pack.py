@@ -66,12 +66,11 @@ def unpack(kind: str, carried: Path, base: Path) -> None:
     """
     there, here = carried / kind, base / kind
     here.mkdir(parents=True, exist_ok=True)
-    other = [name for name in KINDS[kind].networks if owners.differ(there, here, name)]
-    foreign = [path for name in other for path in (*owners.kept(there, name), owners.weights(there, name))]
-    # Whose results they are comes first: after a kill, those without an owner would be taken for another network's.
-    for path in [*there.glob(owners.RECORDS), *there.glob("*")]:
-        # A pack that was killed left a folder.
-        if path.is_file() and path not in foreign and not (here / path.name).exists():
+    names = KINDS[kind].networks
+    foreign = [path for name in names if owners.differ(there, here, name) for path in owners.kept(there, name)]
+    foreign += [owners.weights(there, name) for name in names if owners.strange(there, here, name)]
+    for path in owners.ordered(there.glob("*")):  # a pack that was killed left a folder
+        if path not in foreign and not (here / path.name).exists():
             files.copied(path, here / path.name)
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import told
-from experiments.atlas.networks import NETWORKS, loaded
+from experiments.atlas.networks import NETWORKS
 
 from unmask import InputError
 from unmask.models import CALIBRATION, FILE
-from unmask.models.base import fingerprint
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "countdown"))
@@ -33,7 +32,7 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
         remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
         raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
-    own = owners.owner(base / kind, network) == fingerprint(loaded(source, "cpu"))
+    own = owners.owner(base / kind, network) == owners.fingerprint(source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)  # first: it may be of the network that was here before
     files.copied(source, folder / FILE)

@@ -99,7 +99,7 @@ def brought(output: Path, base: Path) -> None:
     """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
 
     All results of a network that is another one now make way: those that did not come back would join the new ones. So
-    do its weights, which may have stayed on the other machine: those that are here would not be those of the results.
+    do weights that are not those of the results: the right ones may have stayed on the other machine.
     """
     base.mkdir(parents=True, exist_ok=True)
     if (archive := output / "measured.tar.xz").exists():
@@ -110,12 +110,13 @@ def brought(output: Path, base: Path) -> None:
                 for network in each.networks:
                     if owners.differ(base / kind, back / kind, network):
                         owners.forget(base / kind, network, print)
-                        owners.weights(base / kind, network).unlink(missing_ok=True)
-            for path in sorted(back.rglob("*")):
-                if path.is_file():
-                    target = base / path.relative_to(back)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    path.replace(target)
+                    if owners.strange(base / kind, back / kind, network):
+                        owners.weights(base / kind, network).unlink()
+                        print(f"{kind} {network}: removed the weights, which are not those of the results", flush=True)
+            for path in owners.ordered(back.rglob("*")):
+                target = base / path.relative_to(back)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(target)
     for path in output.glob("*.safetensors"):
         kind, _, network = path.stem.partition("-")
         (base / kind).mkdir(parents=True, exist_ok=True)
