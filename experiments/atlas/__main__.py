@@ -17,7 +17,7 @@ import torch
 from experiments import common
 from experiments.atlas import kinds, networks
 from experiments.atlas.kind import Settings
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
 from experiments.atlas.turns import Turns
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "write": lambda: atlas.write(names),
         "table": lambda: tables(atlas, options.results),
     }
-    with told():
+    with sentences():
         for part in options.parts:
             work[part]()
 

@@ -8,7 +8,7 @@ from unmask import InputError
 
 
 @contextmanager
-def told(options: Mapping[str, str] | None = None) -> Generator[None]:
+def sentences(options: Mapping[str, str] | None = None) -> Generator[None]:
     """End the program with a sentence if a mistake is made inside.
 
     Arguments:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 
 from unmask import InputError
 
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where to")
     parser.add_argument("--networks", action="store_true", help="take trained networks along")
     options = parser.parse_args(arguments)
-    with told({"folder": "--base"}):
+    with sentences({"folder": "--base"}):
         size = pack(options.kinds, options.base, options.carried, networks=options.networks)
     print(f"{size / 2**20:.2f} MiB in {options.carried}, of at most {MOST >> 20}", flush=True)
     if size > MOST:

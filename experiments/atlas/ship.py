@@ -11,7 +11,7 @@ from pathlib import Path
 
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 from experiments.atlas.networks import NETWORKS
 
 from unmask import InputError
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--models", type=Path, default=MODELS, help="where to")
     options = parser.parse_args(arguments)
-    with told():
+    with sentences():
         folder = ship(options.kind, options.network, options.base, options.models)
     print(f"{sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.1f} MB in {folder}", flush=True)
 

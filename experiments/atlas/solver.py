@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs") / "solver", help="where filled boards are kept")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the table goes")
     options = parser.parse_args(arguments)
-    with mistakes.told():
+    with mistakes.sentences():
         solve(options.model, options.boards, options.batch, options.folder, options.results)
 
 

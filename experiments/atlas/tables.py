@@ -40,7 +40,7 @@ def tables(atlas: Atlas, results: Path) -> None:
         temporary.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     usual = measuring.random_order_of(atlas.count)
     found = {
-        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.told(network), usual)
+        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.kept_rules(network), usual)
         for network in NETWORKS
         if (path := atlas.folder / f"texts-{network}.npz").exists()
     }

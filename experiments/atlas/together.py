@@ -161,20 +161,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in networks(kind)
         if "train" in options.parts and missing(kind, name)
     }
-    told(together(jobs, options.base, until), begin)
+    report(together(jobs, options.base, until), begin)
     later = [part for part in options.parts if part != "train"]
     jobs = {
         f"{kind}-measure": command(kind, later, networks(kind))
         for kind in options.kinds
         if later and not missing(kind, "both")
     }
-    told(together(jobs, options.base, until), begin)
+    report(together(jobs, options.base, until), begin)
     if options.output is not None:
         stayed = packed(options.kinds, options.base, options.output, options.before)
         print(f"stayed behind: {', '.join(stayed) or 'nothing'}", flush=True)
 
 
-def told(missed: dict[str, str], begin: float) -> None:
+def report(missed: dict[str, str], begin: float) -> None:
     """Say what became of processes."""
     for name, what in missed.items():
         print(f"{name} {what}", flush=True)
