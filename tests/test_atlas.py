@@ -356,6 +356,12 @@ def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tm
     assert isinstance(found[1].order, order.Random)
 
 
+def test_a_network_that_was_not_trained_is_one_sentence(tmp_path):
+    said = r"'networks' must be trained, but there is no '.*both\.safetensors'\. Train it with: python -m experiments\.atlas"
+    with pytest.raises(unmask.InputError, match=said):
+        networks.owning(tmp_path, "both", "cpu", pytest.fail)
+
+
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
     """As one that stayed behind when a network came back from another machine."""
     data = Toy().read(_made(tmp_path))

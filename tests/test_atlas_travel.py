@@ -233,6 +233,49 @@ def test_a_copy_that_is_killed_half_way_leaves_nothing_that_is_taken_for_whole(b
         assert (folder / "both.safetensors").stat().st_size == 5000
 
 
+@pytest.mark.parametrize("what", ["missing", "empty", "cut", "garbled", "no archive"])
+def test_what_cannot_be_brought_is_one_sentence_and_changes_nothing(base, tmp_path, capsys, what):
+    output, home = tmp_path / "out", tmp_path / "home"
+    kept_of(home / "digits", "old", "costs-both.npz")
+    if what != "missing":
+        output.mkdir()
+    if what not in ("missing", "empty"):
+        kept_of(base / "digits", "new", "costs-both.npz")
+        (base / "digits" / "texts-both.npz").write_bytes(np.random.default_rng(0).bytes(200_000))
+        together.packed(["digits"], base, output)
+        whole = (output / "measured.tar.xz").read_bytes()
+        half = len(whole) // 2
+        damaged = {"cut": whole[:half], "garbled": whole[:half] + b"no" + whole[half + 2 :], "no archive": b"words"}
+        (output / "measured.tar.xz").write_bytes(damaged[what])
+    before = {path: path.read_bytes() for path in home.rglob("*.*")}
+    with pytest.raises(SystemExit) as caught:
+        together.main(["digits", "--base", str(home), "--bring", str(output)])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    intact = f"Error: --bring must hold an intact archive, but '{output / 'measured.tar.xz'}' is damaged."
+    nothing = f"Error: --bring must be a folder that came back from another machine, but '{output}' has neither "
+    assert said.startswith(nothing if what in ("missing", "empty") else intact)
+    assert said.count("\n") == 1
+    assert {path: path.read_bytes() for path in home.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--networks", "bth"], "invalid choice: 'bth'"),
+        (["--base", "/dev/null/x"], "Not a directory: '/dev/null/x"),
+        (["--base", "/dev/null/x", "--bring", "{out}"], "Not a directory: '/dev/null/x"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told_before_anything_runs(base, tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.setattr(together, "together", lambda *words: pytest.fail("something ran"))
+    together.packed(["digits"], base, tmp_path / "out")
+    with pytest.raises(SystemExit) as caught:
+        together.main(["digits", *(word.format(out=tmp_path / "out") for word in words)])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_an_archive_that_is_killed_half_way_is_not_there(base, tmp_path, monkeypatch):
     def killed(*words, **more):
         raise KeyboardInterrupt

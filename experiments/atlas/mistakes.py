@@ -14,7 +14,7 @@ def sentences(options: Mapping[str, str] | None = None) -> Generator[None]:
     Arguments:
         options: What an option is called, for those with another name than the argument: argument -> option.
     """
-    known = {"kind": "kind", **(options or {})}
+    known = {"kind": "kind", "path": "a file", **(options or {})}  # no command names a file by itself
     try:
         yield
     except InputError as error:

@@ -10,6 +10,7 @@ are wanted back. The data must be in runs/atlas, or have travelled (`experiments
 """
 
 import argparse
+import lzma
 import os
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from pathlib import Path
 
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
+from experiments.atlas.mistakes import sentences
 from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
 
+from unmask import InputError
 from unmask._atomic import replacing, workplace
 
+NETWORKS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.networks))
 PARTS = ("train", "see", "measure", "whole", "write")
 KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
 FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # copied back at once: files, bytes of each, and of all
@@ -100,12 +104,25 @@ def brought(output: Path, base: Path) -> None:
 
     All results of a network that is another one now make way: those that did not come back would join the new ones. So
     do weights that are not those of the results: the right ones may have stayed on the other machine.
+
+    Raises:
+        InputError: if nothing came back, or the archive is damaged; nothing is replaced then.
     """
+    archive, weights = output / "measured.tar.xz", sorted(output.glob("*.safetensors"))
+    if not archive.exists() and not weights:
+        detail = f"but '{output}' has neither '{archive.name}' nor networks"
+        raise InputError("bring", "be a folder that came back from another machine", detail=detail)
     base.mkdir(parents=True, exist_ok=True)
-    if (archive := output / "measured.tar.xz").exists():
-        with workplace(base) as place, tarfile.open(archive) as file:
+    if archive.exists():
+        with workplace(base) as place:
             back = place / "back"
-            file.extractall(back, filter="data")
+            try:
+                with lzma.open(archive) as content, tarfile.open(fileobj=content) as file:
+                    file.extractall(back, filter="data")
+                    while content.read(1 << 20):  # to the end, where the sum of what was read stands
+                        pass
+            except (tarfile.TarError, lzma.LZMAError, EOFError):
+                raise InputError("bring", "hold an intact archive", detail=f"but '{archive}' is damaged") from None
             for kind, each in KINDS.items():
                 for network in each.networks:
                     if owners.differ(base / kind, back / kind, network):
@@ -117,7 +134,7 @@ def brought(output: Path, base: Path) -> None:
                 target = base / path.relative_to(back)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 path.replace(target)
-    for path in output.glob("*.safetensors"):
+    for path in weights:
         kind, _, network = path.stem.partition("-")
         (base / kind).mkdir(parents=True, exist_ok=True)
         files.copied(path, base / kind / f"{network}.safetensors")
@@ -128,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("kinds", nargs="+", choices=sorted(KINDS))
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where data are that travelled")
-    parser.add_argument("--networks", nargs="+", help="all of each kind by default")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, help="all of each kind by default")
     parser.add_argument("--seconds", type=float, default=560, help="for everything")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="where to put what is worth having")
@@ -136,9 +153,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bring", type=Path, metavar="DIR", help="only take over what another machine put there")
     parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="further words for every process")
     options = parser.parse_args(arguments)
-    if options.bring is not None:
-        brought(options.bring, options.base)
-        return
+    with sentences():
+        if options.bring is None:
+            run(options)
+        else:
+            brought(options.bring, options.base)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, measure and write what is missing, and put what is worth having where it comes back."""
     begin = time.time()
     until = begin + options.seconds - _LAST
     for kind in options.kinds:
