@@ -1,6 +1,7 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
+import json
 import time
 from pathlib import Path
 
@@ -268,6 +269,29 @@ def test_a_name_that_means_another_schedule_is_measured_and_written_again(tmp_pa
         assert [row["kept_over"] for row in scored][2:] == [0, 0]
     assert sum("advised/4" in line for line in said) == 6
     assert sum("spread/even:4" in line for line in said) == 3
+
+
+def test_whole_texts_are_measured_again_under_a_name_that_means_another_schedule(tmp_path):
+    """And where nobody kept which schedule the name meant."""
+    texts, said = measuring.sequences(Toy().read_rows(6), 6, "cpu"), []
+    path, predictor = tmp_path / "whole-both.json", unmask.ExactPredictor(CHAIN)
+
+    def whole(steps: int) -> list[dict[str, object]]:
+        advised = rules_module.Rule("advised", "4", Schedule(size.Even(steps), order.Comb()))
+        measuring.whole(predictor, "both", [advised], texts, path, 6, said.append)
+        return json.loads(path.read_text())
+
+    first = whole(2)
+    assert whole(2) == first
+    assert [line.partition(": ")[0] for line in said] == ["both advised/4", "both random/even:10"]
+    second = whole(5)
+    assert sorted((row["rule"], row["evaluations"]) for row in second) == [("advised/4", 5), ("random/even:10", 10)]
+    assert len(said) == 3
+    for row in second:
+        del row["key"]
+    path.write_text(json.dumps(second))
+    assert {row["rule"]: row["nats"] for row in whole(5)} == {row["rule"]: row["nats"] for row in second}
+    assert len(said) == 5
 
 
 def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
