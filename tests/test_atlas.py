@@ -140,6 +140,14 @@ def test_a_small_trial_changes_nothing_for_the_next_run_of_the_same_process(tmp_
     assert Toy().width == Toy.width == 16
 
 
+def test_what_is_tried_is_not_taken_for_the_data_and_networks_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Toy)
+    monkeypatch.chdir(tmp_path)
+    command.main(["toy", "--tiny", "--parts", "make", "train", "--networks", "both"])
+    assert (tmp_path / "runs" / "atlas" / "toy-tiny" / "both.safetensors").exists()
+    assert not (tmp_path / "runs" / "atlas" / "toy").exists()
+
+
 def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(networks, "_TRIED", 6)
     monkeypatch.setattr(networks, "_WARM", 2)

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.atlas", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=sorted(kinds.KINDS))
     parser.add_argument(
-        "--folder", type=Path, help="where data, networks and costs are kept; runs/atlas/KIND by default"
+        "--folder", type=Path, help="where data, networks and costs are kept; runs/atlas/KIND by default, KIND-tiny with --tiny"
     )
     parser.add_argument("--shared", type=Path, help="where the texts lie that no package has")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the tables go")
@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tiny", action="store_true", help="try everything; the tables go into the folder")
     options = parser.parse_args(arguments)
     torch.backends.cuda.matmul.allow_tf32 = True  # several times faster, and what networks are trained with
-    folder = options.folder or Path("runs") / "atlas" / options.kind
+    # What is tried has data and networks of its own: a run takes those that it finds for its own.
+    own = f"{options.kind}-tiny" if options.tiny else options.kind
+    folder = options.folder or Path("runs") / "atlas" / own
     kind, whole = kinds.KINDS[options.kind](), None
     if options.tiny:
         for name in ("width", "updates", "tokens", "rows"):
