@@ -19,7 +19,7 @@ from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
 from experiments.atlas.rules import comb, rules  # noqa: E402
-from experiments.atlas.tables import tables  # noqa: E402
+from experiments.atlas.tables import tables, updates  # noqa: E402
 from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
@@ -451,6 +451,51 @@ def test_results_of_networks_whose_weights_stayed_elsewhere_stay_in_the_tables(t
     (tmp_path / "causal.safetensors").unlink()
     tables(Atlas(kind, tmp_path, rows=4, batch=12), tmp_path / "results")
     assert {row["network"] for row in rows_of(tmp_path / "results" / "atlas-toy.csv")} == {"both", "causal"}
+
+
+def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tmp_path, monkeypatch, capsys):
+    """A table that lacks rules looks like a whole one, and would take its place."""
+
+    class Few(Toy):
+        settings = Settings(divisors=(4,), thresholds=(), bounds=())
+
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Few)
+    results = tmp_path / "results"
+    words = ["toy", "--folder", str(tmp_path / "toy"), "--results", str(results), "--rows", "4", "--batch", "12"]
+    command.main([*words, "--updates", "2", "--tokens", "100", "--networks", "both", "--parts", "make", "train", "measure"])
+    command.main([*words, "--parts", "table"])
+    before = {path: path.read_bytes() for path in results.iterdir()}
+    capsys.readouterr()
+    command.main([*words, "--updates", "2", "--tokens", "100", "--networks", "causal", "--parts", "train"])
+    with pytest.raises(SystemExit) as caught:
+        command.main([*words, "--parts", "table"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "Error: --folder must hold the costs of all rules, and 4 have none, such as causal whole-comb/even:2, "
+        "causal random/even:2, causal margin/even:2. Measure them with: python -m experiments.atlas toy --parts measure\n"
+    )
+    assert {path: path.read_bytes() for path in results.iterdir()} == before
+    command.main([*words, "--parts", "table", "--partial"])
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "not measured" in line]
+    assert said.startswith("toy: not measured, and in no table: causal whole-comb/even:2, causal random/even:2, ")
+    assert said.endswith(", causal left-to-right/even:10")
+    command.main([*words, "--networks", "causal", "--parts", "measure", "table"])
+    assert "not measured" not in capsys.readouterr().out
+
+
+def test_updates_are_those_of_the_weights_and_not_of_some_run_that_lies_there(tmp_path):
+    kind = Toy()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    atlas = Atlas(kind, tmp_path, rows=4, batch=12)
+    atlas.make(None)
+    for name, steps in (("left-to-right", 2), ("causal", 3), ("both", 2)):
+        networks.trained(kind, name, atlas.data, tmp_path, seconds=9, updates=steps, tokens=100, say=lambda line: None)
+    atlas.measure(["left-to-right", "causal"])
+    (tmp_path / "causal-run" / "log.csv").write_text("step\n900,1.0\n")
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {"left-to-right": 2, "causal": 3}
+    (tmp_path / "causal.safetensors").unlink()
+    kind.shipped = {"left-to-right": "causal"}
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {}
 
 
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():

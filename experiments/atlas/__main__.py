@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=512, help="texts at once, where costs are measured")
     parser.add_argument("--turn", type=Path, help="a file that is locked by the process that may use the GPU")
     parser.add_argument("--until", type=float, help="when training must stop, in seconds since 1970")
+    parser.add_argument("--partial", action="store_true", help="write tables although some rules are not measured")
     parser.add_argument("--tiny", action="store_true", help="try everything; the tables go into the folder")
     options = parser.parse_args(arguments)
     torch.backends.cuda.matmul.allow_tf32 = True  # several times faster, and what networks are trained with
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "measure": lambda: atlas.measure(names),
         "whole": lambda: atlas.whole(names, whole),
         "write": lambda: atlas.write(names),
-        "table": lambda: tables(atlas, options.results),
+        "table": lambda: tables(atlas, options.results, partial=options.partial),
     }
     with sentences():
         for part in options.parts:
