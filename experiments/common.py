@@ -1,9 +1,9 @@
 """What the scripts of this folder share: where their files go, and how a table is written."""
 
+import argparse
 import csv
 import json
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,9 @@ def places(name: str) -> tuple[list[Path], Path]:
 
     Into the documentation and `results/`; or all into the folder named on the command line, with a PNG to look at.
     """
-    if len(sys.argv) > 1:
-        folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Draw a figure, and write its numbers.")
+    parser.add_argument("folder", type=Path, nargs="?", help="for all files, and a PNG to look at; docs/ by default")
+    if (folder := parser.parse_args().folder) is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return [folder / f"{name}.svg", folder / f"{name}.png"], folder / f"{name}.csv"
     FIGURES.mkdir(parents=True, exist_ok=True)
