@@ -330,7 +330,7 @@ def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
+def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path, capsys):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
     networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
@@ -338,13 +338,17 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
     assert {path.name for path in folder.iterdir()} == {"model.safetensors", "calibration.json"}
+    assert "calibration" not in capsys.readouterr().out
     (tmp_path / "toy" / "calibration-both.json").unlink()
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
+    said = f"toy both: shipped without a calibration: '{tmp_path / 'toy' / 'calibration-both.json'}' is not"
+    assert capsys.readouterr().out == f"{said} there\n"
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     (tmp_path / "toy" / "fingerprint-both.txt").write_text("that of the network before")
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    assert capsys.readouterr().out == f"{said} of these weights\n"
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
 

@@ -22,7 +22,7 @@ NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "co
 
 
 def ship(kind: str, network: str, base: Path, models: Path) -> Path:
-    """Copy a network and its calibration, unless that is of another network; the folder that names it.
+    """Copy a network and its calibration, unless that is of another network, which is said; the folder that names it.
 
     Raises:
         InputError: if the network has not been trained.
@@ -39,6 +39,9 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
     calibration = base / kind / f"calibration-{network}.json"
     if own and calibration.exists():
         files.copied(calibration, folder / CALIBRATION)
+    else:
+        why = "is not of these weights" if calibration.exists() else "is not there"
+        print(f"{kind} {network}: shipped without a calibration: '{calibration}' {why}", flush=True)
     return folder
 
 
