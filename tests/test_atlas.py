@@ -77,6 +77,10 @@ class Board(Toy):
         return rng.permuted(np.broadcast_to(np.arange(12) < 5, (count, 12)), axis=1)
 
 
+def test_every_network_and_no_other_has_a_name_in_tables():
+    assert set(common.NETWORKS) == set(networks.NETWORKS)
+
+
 def test_even_steps_are_those_of_the_size():
     for count in range(1, 30):
         for steps in range(1, 32):
@@ -393,7 +397,7 @@ def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tm
 
 
 def test_a_network_that_was_not_trained_is_one_sentence(tmp_path):
-    said = r"'networks' must be trained, but there is no '.*both\.safetensors'\. Train it with: python -m experiments\.atlas"
+    said = r"'networks' must be trained, but there is no '.*both\.safetensors'\. Train it with: python -m experiments"
     with pytest.raises(unmask.InputError, match=said):
         networks.owning(tmp_path, "both", "cpu", pytest.fail)
 
@@ -466,7 +470,9 @@ def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tm
     monkeypatch.setitem(command.kinds.KINDS, "toy", Few)
     results = tmp_path / "results"
     words = ["toy", "--folder", str(tmp_path / "toy"), "--results", str(results), "--rows", "4", "--batch", "12"]
-    command.main([*words, "--updates", "2", "--tokens", "100", "--networks", "both", "--parts", "make", "train", "measure"])
+    command.main(
+        [*words, "--updates", "2", "--tokens", "100", "--networks", "both", "--parts", "make", "train", "measure"]
+    )
     command.main([*words, "--parts", "table"])
     before = {path: path.read_bytes() for path in results.iterdir()}
     capsys.readouterr()
@@ -476,7 +482,8 @@ def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tm
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
         "Error: --folder must hold the costs of all rules, and 4 have none, such as causal whole-comb/even:2, "
-        "causal random/even:2, causal margin/even:2. Measure them with: python -m experiments.atlas toy --parts measure\n"
+        "causal random/even:2, causal margin/even:2. "
+        "Measure them with: python -m experiments.atlas toy --parts measure\n"
     )
     assert {path: path.read_bytes() for path in results.iterdir()} == before
     command.main([*words, "--parts", "table", "--partial"])

@@ -31,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.atlas", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=sorted(kinds.KINDS))
     parser.add_argument(
-        "--folder", type=Path, help="where data, networks and costs are kept; runs/atlas/KIND by default, KIND-tiny with --tiny"
+        "--folder",
+        type=Path,
+        help="where data, networks and costs are kept; runs/atlas/KIND by default, KIND-tiny with --tiny",
     )
     parser.add_argument("--shared", type=Path, help="where the texts lie that no package has")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the tables go")

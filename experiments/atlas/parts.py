@@ -162,7 +162,9 @@ class Atlas:
         """Texts of the rules that are compared by what they write."""
         for name in self.there(names):
             predictor, path = self.network(name).predictor(), self.folder / f"texts-{name}.npz"
-            writing.written(predictor, self.kept_rules(name), self.data.test, self.rows, path, self.device, self.batch, say)
+            writing.written(
+                predictor, self.kept_rules(name), self.data.test, self.rows, path, self.device, self.batch, say
+            )
 
     @torch.no_grad()
     def whole(self, names: Sequence[str], most: int | None = None) -> None:

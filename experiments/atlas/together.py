@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import common
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import sentences
@@ -27,7 +28,6 @@ from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
 from unmask import InputError
 from unmask._atomic import replacing, workplace
 
-NETWORKS = tuple(dict.fromkeys(name for kind in KINDS.values() for name in kind.networks))
 PARTS = ("train", "see", "measure", "whole", "write")
 KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
 FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # copied back at once: files, bytes of each, and of all
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("kinds", nargs="+", choices=sorted(KINDS))
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where data are that travelled")
-    parser.add_argument("--networks", nargs="+", choices=NETWORKS, help="all of each kind by default")
+    parser.add_argument("--networks", nargs="+", choices=sorted(common.NETWORKS), help="all of each kind by default")
     parser.add_argument("--seconds", type=float, default=560, help="for everything")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="where to put what is worth having")
