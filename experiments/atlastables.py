@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import chaintables
 import common
-from common import markdown
+from common import KINDS, NETWORKS, markdown
 
-KINDS = {
-    "books": "word pieces",
-    "characters": "characters",
-    "sudoku": "Sudoku",
-    "countdown": "countdown",
-    "molecules": "molecules",
-    "digits": "digits",
-}
 # What the network that looks both ways is run with: label -> order, sizes.
 BLIND = {
     "random, even": ("random", "even"),
@@ -47,7 +39,6 @@ PICKED = {
     "confidence, threshold": "confidence threshold",
 }
 BUILT_IN = {"characters": {"both": "built in", "causal": "built in"}}  # networks that were trained before
-NETWORKS = {"both": "both ways", "both-comb": "taught combs", "causal": "causal", "left-to-right": "left to right"}
 
 Row = dict[str, str]
 
@@ -115,7 +106,7 @@ def networks() -> str:
         seen = common.atlas_seen(kind)
         known = BUILT_IN.get(kind, {}) | {name: f"{count:,}" for name, count in seen["updates"].items()}
         learned = [known.get(name, "–") for name in NETWORKS]
-        body.append([KINDS[kind], str(seen["tokens"]), f"{seen['tc']:.2f}", f"{seen['dtc']:.2f}", *learned])
+        body.append([KINDS[kind].short, str(seen["tokens"]), f"{seen['tc']:.2f}", f"{seen['dtc']:.2f}", *learned])
     return markdown(head, body)
 
 
@@ -141,7 +132,7 @@ def costs(which: int) -> str:
     body += [[label, *(_bits(one_by_one(rows[kind], *key)) for kind in kinds)] for label, key in one.items()]
     errors = [max(float(row["over_error"]) for row in own[kind]) for kind in kinds]
     body.append(["*error of a difference*", *(f"*{error:.3f}*" for error in errors)])
-    return markdown(["order, sizes", *(KINDS[kind] for kind in kinds)], body)
+    return markdown(["order, sizes", *(KINDS[kind].short for kind in kinds)], body)
 
 
 def _both_ways(rows: Sequence[Row], steps: int) -> dict[str, Row | None]:
@@ -158,7 +149,7 @@ def advice() -> str:
             cells = [_schedule(row["schedule"]), f"{float(row['bits']):.3f}", _rule(row["best"])]
             same = float(row["over"]) == 0 == float(row["over_error"])
             cells.append("the same" if same else _signed(row["over"], row["over_error"]))
-            body.append([KINDS[kind], row["budget"], *cells])
+            body.append([KINDS[kind].short, row["budget"], *cells])
     return markdown(head, body)
 
 

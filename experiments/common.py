@@ -1,28 +1,38 @@
 """What the scripts of this folder share: where their files go, and how a table is written."""
 
+import argparse
 import csv
 import json
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unmask._atomic import replacing
 from unmask.information.curve import Curve
 from unmask.words.schedules import Family, size_family
 
+
+class Named(NamedTuple):
+    """What readers call something: a title, and a short name."""
+
+    title: str
+    short: str
+
+
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 RESULTS = Path(__file__).parent / "results"
-# The kinds of data of the atlas. A test compares them with `experiments.atlas.kinds`, which needs more packages.
+# What the kinds of data of the atlas are called over a panel, and in a table.
 KINDS = {
-    "books": "English word pieces",
-    "characters": "English characters",
-    "sudoku": "Sudoku",
-    "countdown": "Countdown arithmetic",
-    "molecules": "Molecules (SMILES)",
-    "digits": "Binarised digits",
+    "books": Named("English word pieces", "word pieces"),
+    "characters": Named("English characters", "characters"),
+    "sudoku": Named("Sudoku", "Sudoku"),
+    "countdown": Named("Countdown arithmetic", "countdown"),
+    "molecules": Named("Molecules (SMILES)", "molecules"),
+    "digits": Named("Binarised digits", "digits"),
 }
+# The networks of the atlas, in the order of tables.
+NETWORKS = {"both": "both ways", "both-comb": "taught combs", "causal": "causal", "left-to-right": "left to right"}
 
 
 def families(names: Iterable[str], curve: Curve | None = None) -> dict[str, Family]:
@@ -68,8 +78,9 @@ def places(name: str) -> tuple[list[Path], Path]:
 
     Into the documentation and `results/`; or all into the folder named on the command line, with a PNG to look at.
     """
-    if len(sys.argv) > 1:
-        folder = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description="Draw a figure, and write its numbers.")
+    parser.add_argument("folder", type=Path, nargs="?", help="for all files, and a PNG to look at; docs/ by default")
+    if (folder := parser.parse_args().folder) is not None:
         folder.mkdir(parents=True, exist_ok=True)
         return [folder / f"{name}.svg", folder / f"{name}.png"], folder / f"{name}.csv"
     FIGURES.mkdir(parents=True, exist_ok=True)

@@ -18,13 +18,9 @@ from common import KINDS
 from unmask._atomic import replacing
 
 PLACE = Path(__file__).parent.parent / "src" / "unmask" / "app" / "data" / "results.json"
-NETWORKS = {
-    "left-to-right": "left to right",
-    "causal": "causal",
-    "both": "both ways",
-    "both-comb": "both ways, taught combs",
-    "both ways": "both ways",
-}
+BOTH = common.NETWORKS["both"]
+# A list of rules does not say by itself that a network taught combs looks both ways. The frontier has labels already.
+NETWORKS = {**common.NETWORKS, "both-comb": f"{BOTH}, {common.NETWORKS['both-comb']}", BOTH: BOTH}
 FAR = 5  # times the smallest cost; if others are further, the axis is logarithmic
 Row = Mapping[str, str]
 Value = dict[str, object]
@@ -275,9 +271,9 @@ def collections() -> list[dict[str, object]]:
         "blocks": blocks,
         "revision": revision,
     }
-    for name, title in KINDS.items():
+    for name, called in KINDS.items():
         if (common.RESULTS / f"atlas-{name}.csv").exists():
-            made[f"atlas-{name}"] = lambda name=name, title=title: kind(name, title)
+            made[f"atlas-{name}"] = lambda name=name, called=called: kind(name, called.title)
     return [{"key": key, **make()} for key, make in made.items()]
 
 

@@ -1,6 +1,7 @@
 """The protocol of the atlas, from data to tables, on kinds small enough for a test."""
 
 import csv
+import json
 import time
 from pathlib import Path
 
@@ -12,13 +13,13 @@ pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
 from experiments.atlas import __main__ as command  # noqa: E402
-from experiments.atlas import figure, measuring, networks, seeing, ship, writing  # noqa: E402
+from experiments.atlas import figure, measuring, networks, owners, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
 from experiments.atlas.parts import Atlas  # noqa: E402
 from experiments.atlas.rules import comb, rules  # noqa: E402
-from experiments.atlas.tables import tables  # noqa: E402
+from experiments.atlas.tables import tables, updates  # noqa: E402
 from experiments.atlas.turns import Turns  # noqa: E402
 
 import unmask  # noqa: E402
@@ -74,6 +75,10 @@ class Board(Toy):
 
     def visible(self, count: int, *, rng: np.random.Generator):
         return rng.permuted(np.broadcast_to(np.arange(12) < 5, (count, 12)), axis=1)
+
+
+def test_every_network_and_no_other_has_a_name_in_tables():
+    assert set(common.NETWORKS) == set(networks.NETWORKS)
 
 
 def test_even_steps_are_those_of_the_size():
@@ -137,6 +142,14 @@ def test_a_small_trial_changes_nothing_for_the_next_run_of_the_same_process(tmp_
     command.main(["toy", "--tiny", "--width", "8", "--parts", "make", "--folder", str(tmp_path)])
     assert [rule.key for rule in rules(Toy(), 64, equal=True)] == before
     assert Toy().width == Toy.width == 16
+
+
+def test_what_is_tried_is_not_taken_for_the_data_and_networks_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Toy)
+    monkeypatch.chdir(tmp_path)
+    command.main(["toy", "--tiny", "--parts", "make", "train", "--networks", "both"])
+    assert (tmp_path / "runs" / "atlas" / "toy-tiny" / "both.safetensors").exists()
+    assert not (tmp_path / "runs" / "atlas" / "toy").exists()
 
 
 def test_training_fits_the_time_that_it_is_given_and_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -270,6 +283,29 @@ def test_a_name_that_means_another_schedule_is_measured_and_written_again(tmp_pa
     assert sum("spread/even:4" in line for line in said) == 3
 
 
+def test_whole_texts_are_measured_again_under_a_name_that_means_another_schedule(tmp_path):
+    """And where nobody kept which schedule the name meant."""
+    texts, said = measuring.sequences(Toy().read_rows(6), 6, "cpu"), []
+    path, predictor = tmp_path / "whole-both.json", unmask.ExactPredictor(CHAIN)
+
+    def whole(steps: int) -> list[dict[str, object]]:
+        advised = rules_module.Rule("advised", "4", Schedule(size.Even(steps), order.Comb()))
+        measuring.whole(predictor, "both", [advised], texts, path, 6, said.append)
+        return json.loads(path.read_text())
+
+    first = whole(2)
+    assert whole(2) == first
+    assert [line.partition(": ")[0] for line in said] == ["both advised/4", "both random/even:10"]
+    second = whole(5)
+    assert sorted((row["rule"], row["evaluations"]) for row in second) == [("advised/4", 5), ("random/even:10", 10)]
+    assert len(said) == 3
+    for row in second:
+        del row["key"]
+    path.write_text(json.dumps(second))
+    assert {row["rule"]: row["nats"] for row in whole(5)} == {row["rule"]: row["nats"] for row in second}
+    assert len(said) == 5
+
+
 def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
     """With fewer rows, to try something in a folder that has results of a GPU."""
     rows, predictor = Toy().read_rows(6), unmask.ExactPredictor(CHAIN)
@@ -298,7 +334,7 @@ def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
+def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path, capsys):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
     networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
@@ -306,15 +342,26 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path):
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
     assert {path.name for path in folder.iterdir()} == {"model.safetensors", "calibration.json"}
+    assert "calibration" not in capsys.readouterr().out
     (tmp_path / "toy" / "calibration-both.json").unlink()
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]  # no calibration of another network
+    said = f"toy both: shipped without a calibration: '{tmp_path / 'toy' / 'calibration-both.json'}' is not"
+    assert capsys.readouterr().out == f"{said} there\n"
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     (tmp_path / "toy" / "fingerprint-both.txt").write_text("that of the network before")
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
+    assert capsys.readouterr().out == f"{said} of these weights\n"
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
+
+
+def test_weights_are_known_by_their_file_as_they_are_by_their_record(tmp_path):
+    data = Toy().read(_made(tmp_path))
+    path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
+    networks.owning(tmp_path, "both", "cpu", pytest.fail)
+    assert owners.fingerprint(path) == owners.owner(tmp_path, "both")
 
 
 def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_before(tmp_path, monkeypatch):
@@ -347,6 +394,12 @@ def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tm
         found.append(advised.schedule)
     assert found[0].to_json() == Schedule(size.Even(6), order.Comb(2)).to_json()
     assert isinstance(found[1].order, order.Random)
+
+
+def test_a_network_that_was_not_trained_is_one_sentence(tmp_path):
+    said = r"'networks' must be trained, but there is no '.*both\.safetensors'\. Train it with: python -m experiments"
+    with pytest.raises(unmask.InputError, match=said):
+        networks.owning(tmp_path, "both", "cpu", pytest.fail)
 
 
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
@@ -406,6 +459,54 @@ def test_results_of_networks_whose_weights_stayed_elsewhere_stay_in_the_tables(t
     (tmp_path / "causal.safetensors").unlink()
     tables(Atlas(kind, tmp_path, rows=4, batch=12), tmp_path / "results")
     assert {row["network"] for row in rows_of(tmp_path / "results" / "atlas-toy.csv")} == {"both", "causal"}
+
+
+def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tmp_path, monkeypatch, capsys):
+    """A table that lacks rules looks like a whole one, and would take its place."""
+
+    class Few(Toy):
+        settings = Settings(divisors=(4,), thresholds=(), bounds=())
+
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Few)
+    results = tmp_path / "results"
+    words = ["toy", "--folder", str(tmp_path / "toy"), "--results", str(results), "--rows", "4", "--batch", "12"]
+    command.main(
+        [*words, "--updates", "2", "--tokens", "100", "--networks", "both", "--parts", "make", "train", "measure"]
+    )
+    command.main([*words, "--parts", "table"])
+    before = {path: path.read_bytes() for path in results.iterdir()}
+    capsys.readouterr()
+    command.main([*words, "--updates", "2", "--tokens", "100", "--networks", "causal", "--parts", "train"])
+    with pytest.raises(SystemExit) as caught:
+        command.main([*words, "--parts", "table"])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "Error: --folder must hold the costs of all rules, and 4 have none, such as causal whole-comb/even:2, "
+        "causal random/even:2, causal margin/even:2. "
+        "Measure them with: python -m experiments.atlas toy --parts measure\n"
+    )
+    assert {path: path.read_bytes() for path in results.iterdir()} == before
+    command.main([*words, "--parts", "table", "--partial"])
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "not measured" in line]
+    assert said.startswith("toy: not measured, and in no table: causal whole-comb/even:2, causal random/even:2, ")
+    assert said.endswith(", causal left-to-right/even:10")
+    command.main([*words, "--networks", "causal", "--parts", "measure", "table"])
+    assert "not measured" not in capsys.readouterr().out
+
+
+def test_updates_are_those_of_the_weights_and_not_of_some_run_that_lies_there(tmp_path):
+    kind = Toy()
+    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
+    atlas = Atlas(kind, tmp_path, rows=4, batch=12)
+    atlas.make(None)
+    for name, steps in (("left-to-right", 2), ("causal", 3), ("both", 2)):
+        networks.trained(kind, name, atlas.data, tmp_path, seconds=9, updates=steps, tokens=100, say=lambda line: None)
+    atlas.measure(["left-to-right", "causal"])
+    (tmp_path / "causal-run" / "log.csv").write_text("step\n900,1.0\n")
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {"left-to-right": 2, "causal": 3}
+    (tmp_path / "causal.safetensors").unlink()
+    kind.shipped = {"left-to-right": "causal"}
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {}
 
 
 def test_what_is_measured_is_chosen_on_other_rows_and_spread_over_all():

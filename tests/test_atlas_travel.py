@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from experiments.atlas import files, pack, together
+from experiments.atlas import files, owners, pack, together
 from experiments.atlas.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -18,7 +18,8 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
-    """A folder of two kinds as training leaves it."""
+    """A folder of two kinds as training leaves it; weights are words, which are their fingerprints."""
+    monkeypatch.setattr(owners, "fingerprint", Path.read_text)
     monkeypatch.setattr(KINDS["digits"], "read", lambda kind, folder: None)
     monkeypatch.setattr(KINDS["sudoku"], "read", lambda kind, folder: None)
     folder = tmp_path / "runs"
@@ -138,11 +139,55 @@ def test_whose_results_they_are_arrives_before_them(base, tmp_path, monkeypatch)
     """After a kill in between, nobody would know whose results they are."""
     kept_of(base / "digits", "new", "costs-both.npz", "advised-both.json")
     pack.pack(["digits"], base, tmp_path / "carried", networks=True)
-    came, copied = [], files.copied
-    monkeypatch.setattr(files, "copied", lambda source, target: came.append(source.name) or copied(source, target))
+    together.packed(["digits"], base, tmp_path / "out")
+    came, copied, moved = [], files.copied, Path.replace
+    monkeypatch.setattr(files, "copied", lambda source, target: came.append(target) or copied(source, target))
+    monkeypatch.setattr(Path, "replace", lambda path, target: came.append(target) or moved(path, target))
     pack.unpack("digits", tmp_path / "carried", tmp_path / "there")
-    assert came[0] == "fingerprint-both.txt"
-    assert {"costs-both.npz", "advised-both.json"} < set(came)
+    together.brought(tmp_path / "out", tmp_path / "home")
+    for place in ("there", "home"):
+        names = [path.name for path in came if path.parent == tmp_path / place / "digits"]
+        assert names[0] == "fingerprint-both.txt"
+        assert {"costs-both.npz", "advised-both.json"} < set(names)
+
+
+def test_weights_that_came_back_before_their_results_stay(base, tmp_path, capsys):
+    """They were trained in one run, and measured in the next: nobody has recorded them here yet."""
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out", before=["digits-both"])
+    for place, owner in (("same", "new"), ("other", "old")):
+        weights = tmp_path / place / "digits" / "both.safetensors"
+        weights.parent.mkdir(parents=True)
+        weights.write_text(owner)
+        together.brought(tmp_path / "out", tmp_path / place)
+        assert weights.exists() == (owner == "new")
+        said = "digits both: removed the weights, which are not those of the results"
+        assert (said in capsys.readouterr().out) == (owner == "old")
+        assert (tmp_path / place / "digits" / "costs-both.npz").read_text() == "new"
+
+
+def test_weights_join_their_results_before_anybody_records_them(base, tmp_path):
+    """The results are there already, and the folder that travels has the weights alone."""
+    (base / "digits" / "costs-both.npz").unlink()
+    (base / "digits" / "both.safetensors").write_text("new")
+    pack.pack(["digits"], base, tmp_path / "carried", networks=True)
+    for place, owner in (("same", "new"), ("other", "old")):
+        kept_of(tmp_path / place / "digits", owner, "costs-both.npz")
+        pack.unpack("digits", tmp_path / "carried", tmp_path / place)
+        assert (tmp_path / place / "digits" / "both.safetensors").exists() == (owner == "new")
+
+
+def test_weights_that_are_newer_than_their_record_are_known_by_themselves(base, tmp_path):
+    """They were trained again and not measured here: what comes back of the new ones replaces the old results alone."""
+    kept_of(base / "digits", "new", "costs-both.npz")
+    together.packed(["digits"], base, tmp_path / "out", before=["digits-both"])
+    home = tmp_path / "home" / "digits"
+    kept_of(home, "old", "costs-both.npz", "texts-both.npz")
+    (home / "both.safetensors").write_text("new")
+    together.brought(tmp_path / "out", tmp_path / "home")
+    assert (home / "both.safetensors").exists()
+    assert (home / "costs-both.npz").read_text() == "new"
+    assert not (home / "texts-both.npz").exists()
 
 
 def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):
@@ -186,6 +231,49 @@ def test_a_copy_that_is_killed_half_way_leaves_nothing_that_is_taken_for_whole(b
         (carried / "digits" / ".unmask-00000000-000000000000").mkdir(exist_ok=True)
     for folder in (home / "digits", tmp_path / "back" / "digits"):
         assert (folder / "both.safetensors").stat().st_size == 5000
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "cut", "garbled", "no archive"])
+def test_what_cannot_be_brought_is_one_sentence_and_changes_nothing(base, tmp_path, capsys, what):
+    output, home = tmp_path / "out", tmp_path / "home"
+    kept_of(home / "digits", "old", "costs-both.npz")
+    if what != "missing":
+        output.mkdir()
+    if what not in ("missing", "empty"):
+        kept_of(base / "digits", "new", "costs-both.npz")
+        (base / "digits" / "texts-both.npz").write_bytes(np.random.default_rng(0).bytes(200_000))
+        together.packed(["digits"], base, output)
+        whole = (output / "measured.tar.xz").read_bytes()
+        half = len(whole) // 2
+        damaged = {"cut": whole[:half], "garbled": whole[:half] + b"no" + whole[half + 2 :], "no archive": b"words"}
+        (output / "measured.tar.xz").write_bytes(damaged[what])
+    before = {path: path.read_bytes() for path in home.rglob("*.*")}
+    with pytest.raises(SystemExit) as caught:
+        together.main(["digits", "--base", str(home), "--bring", str(output)])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    intact = f"Error: --bring must hold an intact archive, but '{output / 'measured.tar.xz'}' is damaged."
+    nothing = f"Error: --bring must be a folder that came back from another machine, but '{output}' has neither "
+    assert said.startswith(nothing if what in ("missing", "empty") else intact)
+    assert said.count("\n") == 1
+    assert {path: path.read_bytes() for path in home.rglob("*.*")} == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--networks", "bth"], "invalid choice: 'bth'"),
+        (["--base", "/dev/null/x"], "Not a directory: '/dev/null/x"),
+        (["--base", "/dev/null/x", "--bring", "{out}"], "Not a directory: '/dev/null/x"),
+    ],
+)
+def test_a_mistake_in_the_words_is_told_before_anything_runs(base, tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.setattr(together, "together", lambda *words: pytest.fail("something ran"))
+    together.packed(["digits"], base, tmp_path / "out")
+    with pytest.raises(SystemExit) as caught:
+        together.main(["digits", *(word.format(out=tmp_path / "out") for word in words)])
+    assert caught.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 def test_an_archive_that_is_killed_half_way_is_not_there(base, tmp_path, monkeypatch):

@@ -86,6 +86,16 @@ def test_the_stored_tree_is_what_the_script_draws(tmp_path):
         assert (tmp_path / name).read_text() == stored.read_text()
 
 
+@pytest.mark.parametrize("word", ["--help", "--nosuch", "-x"])
+def test_a_word_that_begins_with_a_line_is_no_folder(tmp_path, word):
+    """Figures were drawn into a folder of that name."""
+    words = [sys.executable, FOLDER / "choosing.py", word]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == (0 if word == "--help" else 2)
+    assert (done.stdout + done.stderr).startswith("usage: choosing.py [-h] [folder]\n")
+    assert not list(tmp_path.iterdir())
+
+
 def test_tables_have_numbers_to_the_right_and_words_to_the_left(script):
     body = [["a", "comb 16", "–", "the same", "**1.5**"], ["b", "2 layers", "1.2 ± 0.1", "+0.3", "4 %"]]
     table = script("common").markdown(["name", "rule", "bits", "more", "share"], body)

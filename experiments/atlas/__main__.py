@@ -9,6 +9,7 @@ a GPU. With --tiny, everything runs in minutes on a CPU and means nothing.
 """
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import torch
 from experiments import common
 from experiments.atlas import kinds, networks
 from experiments.atlas.kind import Settings
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
 from experiments.atlas.turns import Turns
@@ -30,7 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m experiments.atlas", description=__doc__.split("\n")[0])
     parser.add_argument("kind", choices=sorted(kinds.KINDS))
     parser.add_argument(
-        "--folder", type=Path, help="where data, networks and costs are kept; runs/atlas/KIND by default"
+        "--folder",
+        type=Path,
+        help="where data, networks and costs are kept; runs/atlas/KIND by default, KIND-tiny with --tiny",
     )
     parser.add_argument("--shared", type=Path, help="where the texts lie that no package has")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the tables go")
@@ -45,10 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=512, help="texts at once, where costs are measured")
     parser.add_argument("--turn", type=Path, help="a file that is locked by the process that may use the GPU")
     parser.add_argument("--until", type=float, help="when training must stop, in seconds since 1970")
+    parser.add_argument("--partial", action="store_true", help="write tables although some rules are not measured")
     parser.add_argument("--tiny", action="store_true", help="try everything; the tables go into the folder")
     options = parser.parse_args(arguments)
     torch.backends.cuda.matmul.allow_tf32 = True  # several times faster, and what networks are trained with
-    folder = options.folder or Path("runs") / "atlas" / options.kind
+    # What is tried has data and networks of its own: a run takes those that it finds for its own.
+    own = f"{options.kind}-tiny" if options.tiny else options.kind
+    folder = options.folder or Path("runs") / "atlas" / own
     kind, whole = kinds.KINDS[options.kind](), None
     if options.tiny:
         for name in ("width", "updates", "tokens", "rows"):
@@ -60,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     atlas = Atlas(kind, folder, options.rows, options.batch)
     names = options.networks or kind.networks
     turns = Turns(options.turn, options.until)
-    how = Training(options.seconds or kind.seconds, options.updates, options.tokens, turns, options.compile)
+    seconds = kind.seconds if options.updates is None else math.inf  # what was counted ends when it is done
+    how = Training(options.seconds or seconds, options.updates, options.tokens, turns, options.compile)
     work = {
         "make": lambda: atlas.make(options.shared),
         "train": lambda: atlas.train(names, how),
@@ -68,9 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "measure": lambda: atlas.measure(names),
         "whole": lambda: atlas.whole(names, whole),
         "write": lambda: atlas.write(names),
-        "table": lambda: tables(atlas, options.results),
+        "table": lambda: tables(atlas, options.results, partial=options.partial),
     }
-    with told():
+    with sentences():
         for part in options.parts:
             work[part]()
 

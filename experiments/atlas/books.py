@@ -15,6 +15,7 @@ from typing import Any, final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 from unmask import InputError
@@ -77,7 +78,7 @@ def encoded(path: Path, tokenizer: Any) -> NDArray[np.uint16]:
 @final
 class Books(Kind):
     name = "books"
-    title = "English word pieces"
+    title = KINDS[name].title
     length = 256
     vocab = 4096
     seconds = 80

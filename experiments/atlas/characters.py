@@ -14,6 +14,7 @@ from typing import ClassVar, final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 from unmask import InputError
@@ -36,7 +37,7 @@ def numbers(text: bytes) -> NDArray[np.uint8]:
 @final
 class Characters(Kind):
     name = "characters"
-    title = "English characters"
+    title = KINDS[name].title
     length = 256
     vocab = 27
     seconds = 120

@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 LETTERS = "0123456789+-*/(),:=$"
@@ -205,7 +206,7 @@ def right(text: str) -> bool:
 @final
 class Countdown(Kind):
     name = "countdown"
-    title = "Countdown arithmetic"
+    title = KINDS[name].title
     length = PROMPT + ANSWER
     vocab = len(LETTERS)
     tested = 1024

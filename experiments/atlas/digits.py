@@ -18,6 +18,7 @@ from typing import final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 from unmask import InputError
@@ -51,7 +52,7 @@ def drawn(intensities: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[n
 @final
 class Digits(Kind):
     name = "digits"
-    title = "Binarised digits"
+    title = KINDS[name].title
     length = 784
     vocab = 2
     layout = (28, 28)

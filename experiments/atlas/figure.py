@@ -109,13 +109,13 @@ def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
     above.set_title(f"{title}\nTC {found['tc']:.2f}, DTC {found['dtc']:.2f} bits per token")
     above.set(xlabel="share of the tokens to fill that is visible", ylabel="bits of a masked token", ylim=(0, None))
     if "distance" in found:
-        middle, told = averaged(np.array(found["distance"]) / np.log(2))
-        below.plot(middle, told, color="#AA3377", marker="o", markersize=3)
+        middle, bits = averaged(np.array(found["distance"]) / np.log(2))
+        below.plot(middle, bits, color="#AA3377", marker="o", markersize=3)
         below.set(xscale="log", yscale="log", xlabel="distance in tokens", ylabel="bits that one\ntells of another")
         below.set_xticks([each for each in (1, 2, 4, 8, 16, 32, 64) if each <= middle[-1]])
         below.xaxis.set_major_formatter("{x:.0f}")
         below.xaxis.set_minor_locator(NullLocator())
-        decades = np.log10(told.max() / told.min())
+        decades = np.log10(bits.max() / bits.min())
         below.yaxis.set_major_locator(LogLocator(subs=(1,) if decades > 1.5 else (1, 2, 3, 5)))
         below.yaxis.set_major_formatter("{x:g}")
         below.yaxis.set_minor_locator(NullLocator())
@@ -126,12 +126,12 @@ def _seen(above, below, title: str, found: Mapping[str, Any]) -> None:
         below.grid(False)
 
 
-def averaged(told: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def averaged(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means over stretches of distances that grow with them, and their middles: far apart, single values are noise,
     and means that are not above zero are left out.
     """
-    ends = np.unique(np.round(np.geomspace(1, told.size, 16)).astype(int))
-    means = np.array([told[low:high].mean() for low, high in pairwise(ends)])
+    ends = np.unique(np.round(np.geomspace(1, values.size, 16)).astype(int))
+    means = np.array([values[low:high].mean() for low, high in pairwise(ends)])
     middles = np.array([(low + high - 1) / 2 for low, high in pairwise(ends)])
     return middles[means > 0], means[means > 0]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 
 from unmask._atomic import locked
 
@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None) -> None:
     folder: Path = given.folder or Path("runs/atlas", given.kind)
     kind = KINDS[given.kind]()
     begin = time.monotonic()
-    with told():
+    with sentences():
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, "folder", "made"):
             kind.make(folder, given.shared)

@@ -193,25 +193,25 @@ def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> lis
 
 def causal_rules(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that is causal in the schedule: what it learned, and one rule that looks."""
-    found = []
     # This comb begins at the first position, as all combs do from which networks learn.
     orders = {"whole-comb": comb(kind, shift=0), "random": order.Random(), "margin": order.Margin()}
-    for name, which in orders.items():
-        for steps in kind.settings.budgets(count):
-            found.append(Rule(name, f"even:{steps}", Schedule(size.Even(steps), which)))
-    return found
+    return at_every_budget(kind, count, orders)
 
 
 def compared(kind: Kind, count: int) -> list[Rule]:
     """What is measured of a network that learned from masks of combs: enough to compare it with its twin."""
     orders = {"random": order.Random(), "spread": spread(kind), "comb": comb(kind), "whole-comb": comb(kind, shift=0)}
     orders["margin"] = order.Margin()
-    found = [
+    return [*at_every_budget(kind, count, orders), random_order_of(count)]
+
+
+def at_every_budget(kind: Kind, count: int, orders: Mapping[str, order.BlindOrder | order.ReactiveOrder]) -> list[Rule]:
+    """Orders by their names, cut into even steps at every number of evaluations."""
+    return [
         Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
-        for steps in kind.settings.budgets(count)
         for name, which in orders.items()
+        for steps in kind.settings.budgets(count)
     ]
-    return [*found, random_order_of(count)]
 
 
 def random_order_of(count: int) -> Rule:
@@ -241,20 +241,22 @@ def whole(
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     for row in found:
         check_rows(path, row["texts"], len(texts))
-    known = {row["rule"] for row in found}
+    known = {row.get("key") for row in found}  # before there were keys, rows told rules by their names alone
 
-    def put(rule: str, nats: NDArray[np.float64], evaluations: float, *, exact: bool) -> None:
-        values = (network, rule, len(texts), evaluations, float(nats.mean()), error(nats), "yes" if exact else "no")
-        found.append(dict(zip(WHOLE, values, strict=True)))
+    def put(rule: Rule, nats: NDArray[np.float64], evaluations: float, *, exact: bool) -> None:
+        name, yes = rule.name, "yes" if exact else "no"
+        values = (network, name, len(texts), evaluations, float(nats.mean()), error(nats), yes)
+        found[:] = [row for row in found if row["rule"] != name]  # whatever schedule its name meant
+        found.append({**dict(zip(WHOLE, values, strict=True)), "key": rule.key})
         with replacing(path) as temporary:
             temporary.write_text(json.dumps(found), encoding="utf-8")
-        say(f"{network} {rule}: {nats.mean():.2f} nats on {len(texts)} texts")
+        say(f"{network} {name}: {nats.mean():.2f} nats on {len(texts)} texts")
 
     for rule in wanted:
-        if rule.name not in known:
+        if rule.key not in known:
             each = replay(predictor, rule.schedule, texts, rng=list(range(len(texts))), batch=batch)
-            put(rule.name, each.nll.numpy(), float(each.evaluations.double().mean()), exact=True)
-    agnostic = f"random/even:{int(texts.counts.max())}"
-    if not predictor.remembers and agnostic not in known:
+            put(rule, each.nll.numpy(), float(each.evaluations.double().mean()), exact=True)
+    agnostic = random_order_of(int(texts.counts.max()))
+    if not predictor.remembers and agnostic.key not in known:
         nats, _ = random_order(predictor, texts, rng=0, points=_LEVELS, batch=batch)
         put(agnostic, nats.numpy(), float(texts.counts.double().mean()), exact=False)

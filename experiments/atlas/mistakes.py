@@ -8,13 +8,13 @@ from unmask import InputError
 
 
 @contextmanager
-def told(options: Mapping[str, str] | None = None) -> Generator[None]:
+def sentences(options: Mapping[str, str] | None = None) -> Generator[None]:
     """End the program with a sentence if a mistake is made inside.
 
     Arguments:
         options: What an option is called, for those with another name than the argument: argument -> option.
     """
-    known = {"kind": "kind", **(options or {})}
+    known = {"kind": "kind", "path": "a file", **(options or {})}  # no command names a file by itself
     try:
         yield
     except InputError as error:

@@ -20,6 +20,7 @@ from typing import Any, final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 from unmask import InputError
@@ -65,7 +66,7 @@ def filled(tokens: NDArray[np.uint8], length: int) -> NDArray[np.uint8]:
 @final
 class Molecules(Kind):
     name = "molecules"
-    title = "Molecules (SMILES)"
+    title = KINDS[name].title
     length = 48
     vocab = len(PIECES) + 1
     tested = 1024

@@ -25,8 +25,8 @@ from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
 from experiments.atlas.rules import comb
 from experiments.atlas.turns import ALONE, Turns
 
+from unmask import InputError, order, size
 from unmask import load as load_model
-from unmask import order, size
 from unmask._atomic import replacing
 from unmask.models.base import fingerprint
 from unmask.models.causal import CausalConfig
@@ -180,7 +180,15 @@ def loaded(path: Path, device: str) -> Network:
 
 
 def owning(folder: Path, network: str, device: str, say: Callable[[str], object]) -> Network:
-    """A trained network, to which all results of that name in its folder belong: those of another one are removed."""
-    model = loaded(folder / f"{network}.safetensors", device)
+    """A trained network, to which all results of that name in its folder belong: those of another one are removed.
+
+    Raises:
+        InputError: if it is not there, or there are results that nobody recorded.
+    """
+    path = owners.weights(folder, network)
+    if not path.exists():
+        remedy = "Train it with: python -m experiments.atlas KIND --parts train"
+        raise InputError("networks", "be trained", detail=f"but there is no '{path}'", remedy=remedy)
+    model = loaded(path, device)
     owners.claim(folder, network, fingerprint(model), say)
     return model

@@ -5,7 +5,7 @@ texts and calibration. Before any of them is used or made, the weights are compa
 Results of weights that were replaced are removed; results of unknown weights are for their owner to remove.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from unmask import InputError
@@ -56,9 +56,34 @@ def forget(folder: Path, network: str, say: Callable[[str], object]) -> None:
 
 
 def differ(folder: Path, other: Path, network: str) -> bool:
-    """Whether both have something of a network, the second one results, and not of the same weights."""
-    there = bool(kept(folder, network)) or weights(folder, network).exists()
-    return there and bool(kept(other, network)) and owner(folder, network) != owner(other, network)
+    """Whether both keep results of a network, and not of the same weights."""
+    return bool(kept(folder, network) and kept(other, network)) and owner(folder, network) != owner(other, network)
+
+
+def strange(folder: Path, other: Path, network: str) -> bool:
+    """Whether a folder has weights of a network, and another one results of other weights.
+
+    The weights themselves are asked: they have no record before they are measured, and may be newer than the one there
+    is. Of results that nobody recorded it cannot be said.
+    """
+    path, known = weights(folder, network), owner(other, network)
+    return path.exists() and known is not None and bool(kept(other, network)) and fingerprint(path) != known
+
+
+def fingerprint(path: Path) -> str:
+    """The fingerprint of the weights in a file."""
+    from unmask.models import base  # only here: packing data takes no torch
+    from unmask.models.weights import load
+
+    return base.fingerprint(load(path)[0])
+
+
+def ordered(paths: Iterable[Path]) -> list[Path]:
+    """The files among these in the order in which they must arrive: first whose results they are.
+
+    After a kill, results without a record would be taken for those of another network.
+    """
+    return sorted((path for path in paths if path.is_file()), key=lambda path: (not path.match(RECORDS), path))
 
 
 def weights(folder: Path, network: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.mistakes import told
+from experiments.atlas.mistakes import sentences
 
 from unmask import InputError
 
@@ -66,12 +66,11 @@ def unpack(kind: str, carried: Path, base: Path) -> None:
     """
     there, here = carried / kind, base / kind
     here.mkdir(parents=True, exist_ok=True)
-    other = [name for name in KINDS[kind].networks if owners.differ(there, here, name)]
-    foreign = [path for name in other for path in (*owners.kept(there, name), owners.weights(there, name))]
-    # Whose results they are comes first: after a kill, those without an owner would be taken for another network's.
-    for path in [*there.glob(owners.RECORDS), *there.glob("*")]:
-        # A pack that was killed left a folder.
-        if path.is_file() and path not in foreign and not (here / path.name).exists():
+    names = KINDS[kind].networks
+    foreign = [path for name in names if owners.differ(there, here, name) for path in owners.kept(there, name)]
+    foreign += [owners.weights(there, name) for name in names if owners.strange(there, here, name)]
+    for path in owners.ordered(there.glob("*")):  # a pack that was killed left a folder
+        if path not in foreign and not (here / path.name).exists():
             files.copied(path, here / path.name)
 
 
@@ -87,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where to")
     parser.add_argument("--networks", action="store_true", help="take trained networks along")
     options = parser.parse_args(arguments)
-    with told({"folder": "--base"}):
+    with sentences({"folder": "--base"}):
         size = pack(options.kinds, options.base, options.carried, networks=options.networks)
     print(f"{size / 2**20:.2f} MiB in {options.carried}, of at most {MOST >> 20}", flush=True)
     if size > MOST:

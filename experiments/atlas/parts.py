@@ -148,7 +148,7 @@ class Atlas:
         anchor = measuring.left_to_right(self.count)
         return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
 
-    def told(self, name: str) -> list[Rule]:
+    def kept_rules(self, name: str) -> list[Rule]:
         """The rules whose texts are kept: all where texts are judged, and elsewhere one number of evaluations."""
         every = self.wanted(name)
         if self.kind.judged:
@@ -162,7 +162,9 @@ class Atlas:
         """Texts of the rules that are compared by what they write."""
         for name in self.there(names):
             predictor, path = self.network(name).predictor(), self.folder / f"texts-{name}.npz"
-            writing.written(predictor, self.told(name), self.data.test, self.rows, path, self.device, self.batch, say)
+            writing.written(
+                predictor, self.kept_rules(name), self.data.test, self.rows, path, self.device, self.batch, say
+            )
 
     @torch.no_grad()
     def whole(self, names: Sequence[str], most: int | None = None) -> None:

@@ -11,19 +11,18 @@ from pathlib import Path
 
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
-from experiments.atlas.mistakes import told
-from experiments.atlas.networks import NETWORKS, loaded
+from experiments.atlas.mistakes import sentences
+from experiments.atlas.networks import NETWORKS
 
 from unmask import InputError
 from unmask.models import CALIBRATION, FILE
-from unmask.models.base import fingerprint
 
 MODELS = Path(__file__).parent.parent.parent / "models"
 NAMED = tuple(name for name in sorted(KINDS) if name in ("sudoku", "digits", "countdown"))
 
 
 def ship(kind: str, network: str, base: Path, models: Path) -> Path:
-    """Copy a network and its calibration, unless that is of another network; the folder that names it.
+    """Copy a network and its calibration, unless that is of another network, which is said; the folder that names it.
 
     Raises:
         InputError: if the network has not been trained.
@@ -33,13 +32,16 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
         remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
         raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
-    own = owners.owner(base / kind, network) == fingerprint(loaded(source, "cpu"))
+    own = owners.owner(base / kind, network) == owners.fingerprint(source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)  # first: it may be of the network that was here before
     files.copied(source, folder / FILE)
     calibration = base / kind / f"calibration-{network}.json"
     if own and calibration.exists():
         files.copied(calibration, folder / CALIBRATION)
+    else:
+        why = "is not of these weights" if calibration.exists() else "is not there"
+        print(f"{kind} {network}: shipped without a calibration: '{calibration}' {why}", flush=True)
     return folder
 
 
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--models", type=Path, default=MODELS, help="where to")
     options = parser.parse_args(arguments)
-    with told():
+    with sentences():
         folder = ship(options.kind, options.network, options.base, options.models)
     print(f"{sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.1f} MB in {folder}", flush=True)
 

@@ -12,17 +12,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from experiments import common
-from experiments.atlas import mistakes, rules, writing
+from experiments.atlas import measuring, mistakes, rules, writing
 from experiments.atlas.kind import Rows
 from experiments.atlas.parts import say
 from experiments.atlas.rules import RANKED, Rule
 from experiments.atlas.sudoku import Sudoku, full, thinned, turned
 
-from unmask import load, order, size
+from unmask import InputError, load, order, size
+from unmask import _check as check
+from unmask.models import Model, described
 from unmask.schedule import Schedule
 
 SEED = 81
 STEPS = (7, 28)
+DIGITS = "123456789"
 
 
 def puzzles(count: int) -> Rows:
@@ -44,8 +47,20 @@ def compared(kind: Sudoku, count: int) -> Iterator[Rule]:
         for name, which in orders.items():
             yield Rule(name, f"even:{steps}", Schedule(size.Even(steps), which))
     yield from rules.confident(kind.settings)
-    for name in ("random", "margin"):
-        yield Rule(name, f"even:{count}", Schedule(size.Even(count), orders[name]))
+    yield measuring.random_order_of(count)
+    yield Rule("margin", f"even:{count}", Schedule(size.Even(count), orders["margin"]))
+
+
+def checked(network: Model) -> Model:
+    """The network, if it fills boards.
+
+    Raises:
+        InputError: if it was made for other texts.
+    """
+    if network.length != Sudoku.length or described(network.codec) != {"alphabet": DIGITS}:
+        must = f"be a network of {Sudoku.length} cells with the digits 1 to 9"
+        raise InputError("model", must, detail=f"but '{network.name}' was made for other texts")
+    return network
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,19 +71,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs") / "solver", help="where filled boards are kept")
     parser.add_argument("--results", type=Path, default=common.RESULTS, help="where the table goes")
     options = parser.parse_args(arguments)
-    with mistakes.told():
+    with mistakes.sentences({"rows": "--boards"}):
         solve(options.model, options.boards, options.batch, options.folder, options.results)
 
 
 @torch.no_grad()
 def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> None:
     """Fill the boards under each rule, going on where an earlier run stopped, and write atlas-solver.csv."""
-    kind, rows, network = Sudoku(), puzzles(boards), load(model)
+    check.integer("boards", boards, least=2)  # of a single one there is no error
+    kind, network = Sudoku(), checked(load(model))
+    rows = puzzles(boards)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = list(compared(kind, int(rows.hidden.sum(axis=1).max())))
+    count = int(rows.hidden.sum(axis=1).max())
+    wanted, usual = list(compared(kind, count)), measuring.random_order_of(count)
     path = folder / f"texts-{network.fingerprint}.npz"  # those of other networks stay beside it
     writing.written(network.predictor, wanted, rows, boards, path, "cpu", batch, say)
-    found = [{"network": model, **row} for row in writing.scored(kind, rows, path, wanted, wanted[-2])]
+    found = [{"network": model, **row} for row in writing.scored(kind, rows, path, wanted, usual)]
     common.write(results / "atlas-solver.csv", list(found[0]), found)
 
 

@@ -13,6 +13,7 @@ from typing import final
 import numpy as np
 from experiments.atlas import files
 from experiments.atlas.kind import Data, Kind, Rows
+from experiments.common import KINDS
 from numpy.typing import NDArray
 
 from unmask._compiled import compiled
@@ -162,7 +163,7 @@ def turned(boards: NDArray[np.uint8], *, rng: np.random.Generator) -> NDArray[np
 @final
 class Sudoku(Kind):
     name = "sudoku"
-    title = "Sudoku"
+    title = KINDS[name].title
     length = CELLS
     vocab = 9
     layout = (9, 9)

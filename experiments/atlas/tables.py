@@ -5,6 +5,8 @@ atlas-KIND-advised.csv  what `advise` picked from validation rows at every budge
 atlas-KIND-scores.csv   what texts are worth that were written under every rule, and how varied they are
 atlas-KIND-whole.csv    nats of whole texts, on all test rows, for kinds with published numbers of that
 atlas-KIND-seen.json    the loss curve, TC, DTC and dependence
+
+A table is of all rules: while some are not measured, none is written unless somebody asks for what there is.
 """
 
 import json
@@ -16,10 +18,12 @@ from experiments import common
 from experiments.atlas import measuring, networks, writing
 from experiments.atlas.measuring import Cost
 from experiments.atlas.networks import BOTH, NETWORKS
-from experiments.atlas.parts import Atlas
+from experiments.atlas.parts import Atlas, say
 
+from unmask import InputError
 from unmask._atomic import replacing
 from unmask.calibration.choice import TOLERANCE
+from unmask.models.weights import load
 
 COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
 CHOICES = (
@@ -28,8 +32,23 @@ CHOICES = (
 )  # fmt: skip
 
 
-def tables(atlas: Atlas, results: Path) -> None:
-    """Write all that there is something for."""
+def tables(atlas: Atlas, results: Path, *, partial: bool = False) -> None:
+    """Write all that there is something for.
+
+    Arguments:
+        atlas: The kind.
+        results: Where to.
+        partial: Whether tables may lack rules that are not measured.
+
+    Raises:
+        InputError: if there are such rules otherwise; the tables stay as they are then.
+    """
+    if without := unmeasured(atlas):
+        if not partial:
+            remedy = f"Measure them with: python -m experiments.atlas {atlas.kind.name} --parts measure"
+            detail = f"and {len(without)} have none, such as {', '.join(without[:3])}"
+            raise InputError("folder", "hold the costs of all rules", detail=detail, remedy=remedy)
+        say(f"{atlas.kind.name}: not measured, and in no table: {', '.join(without)}")
     name = f"atlas-{atlas.kind.name}"
     common.write(results / f"{name}.csv", COSTS, costs(atlas))
     common.write(results / f"{name}-advised.csv", CHOICES, choices(atlas))
@@ -40,7 +59,7 @@ def tables(atlas: Atlas, results: Path) -> None:
         temporary.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     usual = measuring.random_order_of(atlas.count)
     found = {
-        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.told(network), usual)
+        network: writing.scored(atlas.kind, atlas.data.test, path, atlas.kept_rules(network), usual)
         for network in NETWORKS
         if (path := atlas.folder / f"texts-{network}.npz").exists()
     }
@@ -53,11 +72,23 @@ def tables(atlas: Atlas, results: Path) -> None:
         common.write(results / f"{name}-whole.csv", measuring.WHOLE, whole)
 
 
+def unmeasured(atlas: Atlas) -> list[str]:
+    """The rules without a cost, of every network that is there or was measured."""
+    there = [name for name in NETWORKS if atlas.file(name).exists() or atlas.costs.found.get(name)]
+    return [
+        f"{name} {rule.name}" for name in there for rule in atlas.wanted(name) if atlas.costs.get(name, rule) is None
+    ]
+
+
 def updates(atlas: Atlas) -> dict[str, int]:
-    """How many updates each network was trained for that was measured; those that ship with the library have no log."""
-    logs = {name: atlas.folder / f"{name}-run" / "log.csv" for name in NETWORKS if atlas.costs.found.get(name)}
-    last = {name: path.read_text(encoding="utf-8").split()[-1] for name, path in logs.items() if path.exists()}
-    return {name: int(line.partition(",")[0]) for name, line in last.items()}
+    """How many updates each network was trained for that was measured, as its weights say.
+
+    What the folder has of a run may be of another network. Those that ship with the library are left out: how they were
+    trained is no part of the atlas.
+    """
+    names = [name for name in atlas.there(NETWORKS) if atlas.costs.found.get(name) and name not in atlas.kind.shipped]
+    known = {name: load(atlas.file(name))[1] for name in names}
+    return {name: about["recipe"]["steps"] for name, about in known.items() if "recipe" in about}
 
 
 def costs(atlas: Atlas) -> Iterator[dict[str, object]]:

@@ -10,6 +10,7 @@ are wanted back. The data must be in runs/atlas, or have travelled (`experiments
 """
 
 import argparse
+import lzma
 import os
 import subprocess
 import sys
@@ -18,10 +19,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments import common
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
+from experiments.atlas.mistakes import sentences
 from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
 
+from unmask import InputError
 from unmask._atomic import replacing, workplace
 
 PARTS = ("train", "see", "measure", "whole", "write")
@@ -99,24 +103,38 @@ def brought(output: Path, base: Path) -> None:
     """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
 
     All results of a network that is another one now make way: those that did not come back would join the new ones. So
-    do its weights, which may have stayed on the other machine: those that are here would not be those of the results.
+    do weights that are not those of the results: the right ones may have stayed on the other machine.
+
+    Raises:
+        InputError: if nothing came back, or the archive is damaged; nothing is replaced then.
     """
+    archive, weights = output / "measured.tar.xz", sorted(output.glob("*.safetensors"))
+    if not archive.exists() and not weights:
+        detail = f"but '{output}' has neither '{archive.name}' nor networks"
+        raise InputError("bring", "be a folder that came back from another machine", detail=detail)
     base.mkdir(parents=True, exist_ok=True)
-    if (archive := output / "measured.tar.xz").exists():
-        with workplace(base) as place, tarfile.open(archive) as file:
+    if archive.exists():
+        with workplace(base) as place:
             back = place / "back"
-            file.extractall(back, filter="data")
+            try:
+                with lzma.open(archive) as content, tarfile.open(fileobj=content) as file:
+                    file.extractall(back, filter="data")
+                    while content.read(1 << 20):  # to the end, where the sum of what was read stands
+                        pass
+            except (tarfile.TarError, lzma.LZMAError, EOFError):
+                raise InputError("bring", "hold an intact archive", detail=f"but '{archive}' is damaged") from None
             for kind, each in KINDS.items():
                 for network in each.networks:
                     if owners.differ(base / kind, back / kind, network):
                         owners.forget(base / kind, network, print)
-                        owners.weights(base / kind, network).unlink(missing_ok=True)
-            for path in sorted(back.rglob("*")):
-                if path.is_file():
-                    target = base / path.relative_to(back)
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    path.replace(target)
-    for path in output.glob("*.safetensors"):
+                    if owners.strange(base / kind, back / kind, network):
+                        owners.weights(base / kind, network).unlink()
+                        print(f"{kind} {network}: removed the weights, which are not those of the results", flush=True)
+            for path in owners.ordered(back.rglob("*")):
+                target = base / path.relative_to(back)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                path.replace(target)
+    for path in weights:
         kind, _, network = path.stem.partition("-")
         (base / kind).mkdir(parents=True, exist_ok=True)
         files.copied(path, base / kind / f"{network}.safetensors")
@@ -127,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("kinds", nargs="+", choices=sorted(KINDS))
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where data are that travelled")
-    parser.add_argument("--networks", nargs="+", help="all of each kind by default")
+    parser.add_argument("--networks", nargs="+", choices=sorted(common.NETWORKS), help="all of each kind by default")
     parser.add_argument("--seconds", type=float, default=560, help="for everything")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="where to put what is worth having")
@@ -135,9 +153,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bring", type=Path, metavar="DIR", help="only take over what another machine put there")
     parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="further words for every process")
     options = parser.parse_args(arguments)
-    if options.bring is not None:
-        brought(options.bring, options.base)
-        return
+    with sentences():
+        if options.bring is None:
+            run(options)
+        else:
+            brought(options.bring, options.base)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, measure and write what is missing, and put what is worth having where it comes back."""
     begin = time.time()
     until = begin + options.seconds - _LAST
     for kind in options.kinds:
@@ -160,20 +184,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in networks(kind)
         if "train" in options.parts and missing(kind, name)
     }
-    told(together(jobs, options.base, until), begin)
+    report(together(jobs, options.base, until), begin)
     later = [part for part in options.parts if part != "train"]
     jobs = {
         f"{kind}-measure": command(kind, later, networks(kind))
         for kind in options.kinds
         if later and not missing(kind, "both")
     }
-    told(together(jobs, options.base, until), begin)
+    report(together(jobs, options.base, until), begin)
     if options.output is not None:
         stayed = packed(options.kinds, options.base, options.output, options.before)
         print(f"stayed behind: {', '.join(stayed) or 'nothing'}", flush=True)
 
 
-def told(missed: dict[str, str], begin: float) -> None:
+def report(missed: dict[str, str], begin: float) -> None:
     """Say what became of processes."""
     for name, what in missed.items():
         print(f"{name} {what}", flush=True)
