@@ -3,7 +3,7 @@
 What the tables mean is written by hand on the page; `.ci/prose/test_kinds.py` compares its numbers with the results.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import chaintables
 import common
@@ -163,24 +163,15 @@ def scores(kind: str, score: str, rules: Sequence[tuple[str, str]], draws: Seque
         draws: How tokens were drawn.
     """
     found = {(r["network"], r["rule"], r["draw"]): r for r in common.atlas_rows(kind, "-scores")}
-    lines = [
-        (f"{NETWORKS[network]}: {_rule(rule)}", [found[network, rule, draw] for draw in draws])
-        for network, rule in rules
-    ]
-    return _scored("network: order, sizes", lines, score, draws)
-
-
-def _scored(head: str, lines: Iterable[tuple[str, Sequence[Row]]], score: str, draws: Sequence[str]) -> str:
-    """A line for every rule; in it, for every draw, evaluations, tokens per forward, and the score in per cent."""
     body = []
-    for label, rows in lines:
-        cells = [label]
-        for row in rows:
+    for network, rule in rules:
+        cells = [f"{NETWORKS[network]}: {_rule(rule)}"]
+        for row in (found[network, rule, draw] for draw in draws):
             cells += [f"{float(row['evaluations']):.3g}", f"{float(row['tokens_per_forward']):.2f}"]
             cells.append(f"{100 * float(row[score]):.1f} ± {100 * float(row[f'{score}_error']):.1f}")
         body.append(cells)
     columns = [f"{what}, {draw}" for draw in draws for what in ("evaluations", "tokens per forward", "%")]
-    return markdown([head, *columns], body)
+    return markdown(["network: order, sizes", *columns], body)
 
 
 def solved() -> str:
@@ -188,15 +179,6 @@ def solved() -> str:
     rules = [("both", f"{name}/even:{steps}") for steps in (3, 7, 28) for name in names]
     rules += [("both", f"blocks-32/margin/even:{steps}") for steps in (2, 14)]
     return scores("sudoku", "solved", rules, ("temperature 1", "greedy"))
-
-
-def solver() -> str:
-    """What the Sudoku network of the repository solves."""
-    found: dict[str, list[Row]] = {}
-    for row in common.read("atlas-solver.csv"):
-        found.setdefault(row["rule"], []).append(row)
-    lines = [(_rule(rule), rows) for rule, rows in found.items()]
-    return _scored("order, sizes", lines, "solved", ("temperature 1", "greedy"))
 
 
 def right() -> str:
@@ -226,7 +208,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "atlas-more": lambda: costs(-2),
     "atlas-advice": advice,
     "atlas-solved": solved,
-    "atlas-solver": solver,
     "atlas-right": right,
     "atlas-new": new,
 }

@@ -175,7 +175,7 @@ def test_the_frontier_says_what_was_measured():
     assert taken <= 40
     assert abs(forecast / taken - 1) < 0.1
     assert f"they take {taken:.1f} evaluations instead of 256. The forecast from other text was {forecast:.1f}" in page
-    assert f"for about {taken:.0f} evaluations" in readme
+    assert f"a run of 16 steps takes about {taken:.0f} evaluations" in readme
     best = min(float(r["bits"]) for (model, *_), r in found.items() if model == "both ways")
     assert float(found["causal", "comb", "even", "16"]["bits"]) < best
     random = float(found["causal", "random", "even", "16"]["bits"])

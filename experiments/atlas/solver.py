@@ -1,8 +1,8 @@
-"""How many boards the Sudoku network of this repository solves under each rule: `python -m experiments.atlas.solver`.
+"""How many boards a Sudoku network solves under each rule: `python -m experiments.atlas.solver`.
 
-`models/sudoku` has a quarter of the parameters of the atlas's own networks, and was trained on one core of a CPU; so
-this runs on a CPU too. The boards are made here, with unique solutions and the same numbers of clues as those of the
-atlas, from a seed that neither training nor measuring uses.
+The network is the one that `python -m experiments.atlas.ship sudoku` puts into models/, or another one that you name.
+The boards are made here, with unique solutions and the same numbers of clues as those of the atlas, from a seed that
+neither training nor measuring uses.
 """
 
 import argparse
