@@ -289,7 +289,7 @@ def test_a_schedule_that_was_advised_fits_any_prompt_and_length(place, tmp_path)
 BAD = [
     ('{"prompt": "a"}', "have an answer to each prompt, but line 7 of 'F' has none", "calibrate"),
     ('{"prompt": "a", "answer": "É"}', "fit the model, but line 7 of 'F' does not", "both"),
-    ('{"text": ""}', "have something in each row, but the text in line 7 of 'F' is empty", "both"),
+    ('{"text": ""}', "have something in each row, but the text on line 7 of 'F' is empty", "both"),
     ('{"text": "a"', "hold a JSON object in each line, but line 7 of 'F' is not one", "both"),
     ('{"prompt": "' + "a" * 40 + '"}',
      "have rows of at most 40 tokens, the model's maximum, but line 7 of 'F' has", "generate"),
@@ -327,7 +327,7 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --data R --text R --rule mdlm", "Give either --text or --data, not both."),
         ("evaluate --rule mdlm", "Either --text or --data must be given."),
         ("calibrate --output c.json", "Either --text or --data must be given."),
-        ("evaluate --column a --text R --rule mdlm", "--column needs --data."),
+        ("evaluate --column a --text R --rule mdlm", "--column needs --data. Give --data, or leave out --column."),
         ("evaluate --data R --texts 7 --schedule S", "--texts must be at most 6, not 7, since 'R' has no more rows."),
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
         ("evaluate --data R --column text --schedule S", "--column must be the name of a column of line 1 of"),

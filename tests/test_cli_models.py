@@ -963,13 +963,16 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
         ),
         (
             (*line, "--steps 4 --evaluations 9"),
-            "--evaluations needs --text or --data. Give texts for the search, or leave out --evaluations.",
+            "--evaluations needs --text or --data. Give --text or --data, or leave out --evaluations.",
         ),
         ((*line, "--steps 4 --texts 9"), "--texts needs --text or --data. Give one of them, or leave out --texts."),
         ((*line, "--steps 4 --target 0.1"), "--target cannot be used with --dependence. Leave out --target."),
         (("advise --steps 4 --dependence", place / "c.json"), "--dependence must be a file written by"),
-        (("advise --steps 4 --layout 4x4",), "--layout needs --dependence."),
-        (("advise --steps 4 --evaluations 9",), "--evaluations needs --dependence."),
+        (("advise --steps 4 --layout 4x4",), "--layout needs --dependence. Give --dependence, or leave out --layout."),
+        (
+            ("advise --steps 4 --evaluations 9",),
+            "--evaluations needs --dependence. Give --dependence, or leave out --evaluations.",
+        ),
         (("advise --model builtin --steps 4 --dependence", measured), "was measured on another model"),
     ):
         assert sentence in complaint(*words)

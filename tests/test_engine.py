@@ -197,8 +197,10 @@ def test_bad_requests_are_refused_in_a_sentence(place, tmp_path):
     line = ("generate --model", place / "m.safetensors")
     chain = "expect --distribution markov --length 8 --alphabet 2 --stay 0.9 --size even --steps 2"
     assert complaint(*line, "--engine rai") == "--engine: no such engine 'rai'. Did you mean 'ray'?"
-    assert complaint(*line, "--workers 2") == "--workers needs --engine ray."
-    assert complaint(chain, "--address auto") == "--address needs --engine ray."
+    assert complaint(*line, "--workers 2") == "--workers needs --engine ray. Give --engine ray, or leave out --workers."
+    assert (
+        complaint(chain, "--address auto") == "--address needs --engine ray. Give --engine ray, or leave out --address."
+    )
     assert complaint(*line, "--engine ray --watch") == ("--watch cannot be used with --engine ray. Leave out --watch.")
     assert complaint(*line, "--output", tmp_path / "x.csv") == ("--output must end in .jsonl or .parquet, not 'x.csv'.")
     assert complaint(chain, "--output", tmp_path / "none" / "x.csv").startswith(

@@ -123,8 +123,14 @@ def test_blocks_of_the_engine_are_blocks_of_our_sampler():
         (
             (masks([3]), 2, size.Threshold),
             ValueError,
-            "Argument 'size' must be a function that turns a number of steps into a blind size, "
-            "not the class Threshold. A blind size is ",
+            "Argument 'size' must be a blind size, or a function that makes one from a number of steps, "
+            "not the class Threshold. Choose one that is known before the model runs, such as even sizes.",
+        ),
+        (
+            (masks([3]), 2, str),
+            ValueError,
+            "Argument 'size' must be a blind size, or a function that makes one from a number of steps, "
+            "but it made a str.",
         ),
     ],
 )

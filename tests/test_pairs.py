@@ -272,8 +272,8 @@ def test_bad_arguments_get_one_sentence():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ((None, "2x3", None), "'layout' needs 'dependence'"),
-        ((None, None, "d.svg"), "'figure' needs 'dependence'"),
+        ((None, "2x3", None), "'layout' needs 'dependence'. Give 'dependence', or leave out 'layout'."),
+        ((None, None, "d.svg"), "'figure' needs 'dependence'. Give 'dependence', or leave out 'figure'."),
         (
             ("d.json", "6", None),
             "Argument 'layout' must be a number of rows, an x and a number of columns, as in 28x28, not '6'",

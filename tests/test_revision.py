@@ -648,6 +648,8 @@ def test_spacing_without_an_order_says_what_to_write(word, way_out):
         ("spaced-2/spaced-3", "spaced-2/confidence"),
         ("spaced-2/spaced", "spaced-2/confidence"),
         ("spaced-0/spaced-3/margin", "spaced-8/margin"),
+        ("spaced-2/spaced-3/comb-0", "spaced-2/confidence"),
+        ("spaced-16777217/spaced-2/margin", "spaced-8/margin"),
         ("spaced-1/" * 3000 + "margin", "spaced-1/margin"),
     ],
 )

@@ -100,7 +100,7 @@ def test_rules_survive_their_file(calibration, tmp_path):
         (lambda rules: {"a": {**rules["confidence/even:4"], "nll": "AAAA"}}, "'nll' of the rule a must have 512 bytes"),
         (
             lambda rules: {"a": {**rules["confidence/even:4"], "nll": "?"}},
-            "'nll' of the rule a must be numbers",
+            "'nll' of the rule a must hold numbers in base64",
         ),
         (lambda rules: {"a": {**rules["confidence/even:4"], "schedule": {}}}, "The schedule must have the field"),
     ],

@@ -178,15 +178,19 @@ def test_wrong_kinds_are_type_errors():
         with pytest.raises(InputError) as error:
             Schedule.from_json(PLAIN | change)
         assert str(error.value) == sentence
-    with pytest.raises(ValueError, match=r"Argument 'size' must be a size of unmask.size, not 3"):
+    with pytest.raises(ValueError, match=r"Argument 'size' must be a size from unmask.size, such as Even\(16\), not 3"):
         Schedule(3, order.Random())
-    with pytest.raises(ValueError, match=r"Argument 'order' must be an order of unmask.order, not 'random'"):
+    with pytest.raises(
+        ValueError, match=r"Argument 'order' must be an order from unmask.order, such as Comb\(\), not 'random'"
+    ):
         Schedule(size.Even(2), "random")
 
     class Neither(order.Order):
         pass
 
-    with pytest.raises(ValueError, match=r"Argument 'order' must be an order of unmask.order, not <"):
+    with pytest.raises(
+        ValueError, match=r"Argument 'order' must be an order from unmask.order, such as Comb\(\), not <"
+    ):
         Schedule(size.Even(2), Neither())
 
 

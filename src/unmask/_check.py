@@ -30,8 +30,8 @@ LONGEST = 2**24
 ROOM = 2**27
 
 # What sentences say of a word that their readers may not know.
-BLIND_SIZE = "A blind size is known before the model runs."
-BLIND_ORDER = "A blind order is known before the model runs."
+BLIND_SIZE = "Choose one that is known before the model runs, such as even sizes."
+BLIND_ORDER = "Choose one that is known before the model runs, such as random order."
 
 # Beyond it a float, and so JSON as most programs read it, has no room for every integer.
 EXACT = 2**53
@@ -85,6 +85,11 @@ def real(name: str, value: object, *, least: float | None = None, above: float |
     if above is not None and number <= above:
         raise InputError(name, f"be greater than {above:g}", found=f"{number:g}")
     return number
+
+
+def lacking(name: str, other: str) -> InputError:
+    """What is wrong with the argument `name` where the `other` one, without which it has no use, was not given."""
+    return InputError("", f"{{{name}}} needs {other}", remedy=f"Give {other}, or leave out {{{name}}}.")
 
 
 def spelled(name: str, word: str) -> float:

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import Any, final
 
 _LETTERS = 160  # of what a user wrote, in a sentence
-# Names that begin with the sound of a vowel: an int and an ndarray, but a UniformMasks.
-_VOWEL = re.compile("(?!uni|use)[aeiou]|nd", re.IGNORECASE)
+_CLAUSE = 400  # of a clause about it, which may name a file and say what another package found in it
+# Names that begin with the sound of a vowel: an int, an ndarray and an UninitializedParameter, but a UniformMasks, a
+# uint8 and a OneLength.
+_VOWEL = re.compile("(?!uni(?!ni)|use|uint|ufunc|one)[aeiou]|nd", re.IGNORECASE)
 # Other arguments in a sentence. What stands between quotes is what a user wrote, and is left as it is.
 _NAME = re.compile(r"(?<!\w)'[^']*'(?!\w)|\{([a-z][a-z_-]*)\}")
 
@@ -77,7 +79,7 @@ class InputError(ValueError):
     ):
         self.argument, self.must, self.remedy, self.choices = argument, must, remedy, choices
         self.kind, self.close, self.empty, self.cause = kind, close, empty, cause
-        self.found, self.detail = clipped(found), clipped(detail)
+        self.found, self.detail = clipped(found), clipped(detail, _CLAUSE)
         super().__init__(argument, must)
 
     def __str__(self) -> str:

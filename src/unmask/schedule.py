@@ -62,10 +62,12 @@ class Schedule:
 
     def __post_init__(self):
         if not isinstance(self.size, size.Blind | size.Reactive):
-            raise check.InputError("size", "be a size of unmask.size", found=check.shown(self.size))
+            raise check.InputError("size", "be a size from unmask.size, such as Even(16)", found=check.shown(self.size))
         kinds = order.BlindOrder | order.ReactiveOrder | order.Spaced | order.Blocks | order.Delimited
         if not isinstance(self.order, kinds):
-            raise check.InputError("order", "be an order of unmask.order", found=check.shown(self.order))
+            raise check.InputError(
+                "order", "be an order from unmask.order, such as Comb()", found=check.shown(self.order)
+            )
         if isinstance(self.order, order.Delimited) and not isinstance(self.size, size.Reactive):
             raise check.InputError(
                 "size",

@@ -64,8 +64,9 @@ def transfer_counts(
     if not isinstance(design, Blind):
         raise check.InputError(
             "size",
-            "be a function that turns a number of steps into a blind size",
-            found=check.type_of(design),
+            "be a blind size, or a function that makes one from a number of steps",
+            found=check.type_of(design) if design is size else "",
+            detail="" if design is size else f"but it made {check.type_of(design)}",
             remedy=check.BLIND_SIZE,
         )
     if design.steps > steps:

@@ -37,8 +37,9 @@ class Axis:
 
     @classmethod
     def across(cls, values: NDArray[np.float64], logarithmic: bool) -> "Axis":
-        """The horizontal axis, from the first value to the last. It counts steps or tokens: by whole numbers, and by
-        powers of two if it is logarithmic.
+        """The horizontal axis, from the first value to the last.
+
+        It counts steps or tokens: by whole numbers, and by powers of two if it is logarithmic.
         """
         low, high = float(values.min()), float(values.max())
         if logarithmic:

@@ -31,7 +31,8 @@ class Chart:
         x_label, y_label: What the axes count.
         lines: The lines.
         log_x, log_y: Whether an axis is logarithmic.
-        from_zero: Whether the vertical axis begins at 0, if it is not logarithmic.
+        from_zero: Whether the vertical axis begins at 0, or at the lowest value if that is negative; a logarithmic one
+            never does.
     """
 
     key: str

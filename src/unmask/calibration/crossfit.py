@@ -56,10 +56,10 @@ def crossfitted(calibration: Calibration, chosen: Candidate, again: Callable[[Ca
     Arguments:
         calibration: What was measured.
         chosen: What was chosen on all texts.
-        again: Makes the same choice from what other texts would have given.
+        again: Chooses from a calibration that lacks some of the texts, as `chosen` was chosen from all of them.
 
     Returns:
-        None if the calibration has not kept how texts differ, or has only one.
+        What to expect on other texts; None if the calibration has not kept how texts differ, or has only one.
     """
     texts = calibration.texts
     known = [losses.differences(losses.best(1)) for losses in calibration.losses.values()]

@@ -64,7 +64,7 @@ def _order(data: object) -> BlindOrder:
     except RecursionError:
         raise check.InputError("order", "be an order", found="orders nested too deeply") from None
     if not isinstance(order, BlindOrder):
-        raise check.InputError("order", "be a blind order", found=check.type_of(order), remedy=check.BLIND_ORDER)
+        raise check.InputError("order", "be a blind order", found=check.type_of(order))
     return order
 
 

@@ -126,14 +126,13 @@ def advise(
             )
         _check_texts(texts)
         if texts.none and evaluations is not None:
-            remedy = "Give texts for the search, or leave out {evaluations}."
-            raise check.InputError("", "{evaluations} needs {text} or {data}", remedy=remedy)
+            raise check.lacking("evaluations", "{text} or {data}")
         return learned(
             source, dependence, steps, layout, save, length, seed, texts=texts, evaluations=evaluations, named=_named()
         )
     for option, given in (("layout", layout), ("evaluations", evaluations)):
         if given is not None:
-            raise check.InputError("", f"{{{option}}} needs {{dependence}}")
+            raise check.lacking(option, "{dependence}")
     if calibration is not None and not texts.none:
         other = "{text}" if texts.data is None else "{data}"
         raise check.InputError("", f"Give either {{calibration}} or {other}, not both")
@@ -150,8 +149,8 @@ def advise(
     if save is not None:
         advice.plan.schedule.save(save)
     said = sentences.advice(advice, found, target)
-    own = calibration is not None or not texts.none  # English text, of built-in models, does not need such rules
-    if own and all(rule.schedule.blind for rule in found.rules.values()):
+    measured = calibration is not None or not texts.none  # else these are English texts, where such rules do not help
+    if measured and all(rule.schedule.blind for rule in found.rules.values()):
         said.append(sentences.NO_RULES)
     about = {"model": source.name if known else None, "length": found.length, "tokens": found.tokens, "target": target}
     saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}

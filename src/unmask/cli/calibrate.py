@@ -65,10 +65,9 @@ _TABLE = (8, 16, 32, 64)
     help="Also measure how much revealing one position tells you about another, and save the result here, as JSON.",
 )
 @click.option(
-    "--layout",
-    metavar="HxW",
+    "--layout", metavar="HxW",
     help="With --dependence: the positions form a grid, such as 28x28; keep the value of every pair.",
-)
+)  # fmt: skip
 @click.option("--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw it as .png, .svg or .pdf.")
 @options.workers
 @options.seed
@@ -89,10 +88,10 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
-    For each order, the command measures the loss with different numbers of tokens visible: for a comb, whenever one
-    more token of every segment is visible; for 'left-to-right', after every token; for other orders, at --points
-    different numbers of tokens. 'left-to-right' takes one evaluation per token. In return, `unmask advise` has one more
-    reference, the cost of revealing one token at a time in that order.
+    For each order, the command measures the loss with different numbers of tokens visible. For a comb, it does so
+    whenever one more token of every segment is visible, and for 'left-to-right' after every token. For other orders,
+    --points says how many such numbers it tries. 'left-to-right' takes one evaluation per token. In return, `unmask
+    advise` has one more reference, the cost of revealing one token at a time in that order.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
     model. Each time you run the same command again, it uses twice as many. To choose the number yourself, set --texts.

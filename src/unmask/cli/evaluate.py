@@ -111,10 +111,10 @@ def evaluate(
     With --allow, the command scores the sampler that draws only the tokens you allow (`unmask generate --allow`). The
     scored positions of the texts must then contain no other tokens.
 
-    In rows of --data, only what the model has to fill is scored: the answer to a prompt, or all of a text except what
-    is given. Bits per token is the cost of all rows, divided by the tokens scored in them. If a schedule has more steps
-    than a row has tokens to fill, that row takes one step per token. With --output, finished schedules are saved. If
-    the command is interrupted, run it again and it continues from there.
+    In rows of --data, only what the model has to fill in is scored: the answer to a prompt, or all of a text except
+    what is given. Bits per token is the cost of all rows, divided by the tokens scored in them. If a schedule has more
+    steps than a row has tokens to fill, that row takes one step per token. With --output, finished schedules are saved.
+    If the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:

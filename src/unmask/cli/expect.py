@@ -55,7 +55,7 @@ def expect(
       reed-solomon    --dimension --alphabet    any DIMENSION tokens determine the rest
       parity          [--alphabet]              one check token
       linear          --dimension --alphabet    random generator matrix, from --seed
-      markov          --alphabet --stay         keeps its token with probability STAY
+      markov          --alphabet --stay         each token repeats the one before with probability STAY
       mixture         --bias                    a coin of bias BIAS or 1 - BIAS
       latent-parity                             one shared bit and a parity check
 

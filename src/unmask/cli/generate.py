@@ -140,7 +140,7 @@ def generate(
     for each draft. Verified sampling does not stop early at the end of an answer, but what follows the end is not
     counted.
 
-    With --revise, tokens can be taken back or changed after they were revealed. 'cap', 'rescale', 'least-sure' and
+    With --revise, tokens can be taken back or changed after they have been revealed. 'cap', 'rescale', 'least-sure' and
     'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
     and 'edit' is LLaDA 2.1's. 'gibbs:4' redraws four random tokens after every step, one at a time. Revision may need
     evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one for each token it checks, so
@@ -185,17 +185,18 @@ def generate(
     JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
     each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
     (what the drawn tokens cost under the model, up to the end), valid_tokens and evaluations (one number per sequence),
-    tokens_per_evaluation. With --verify, there is also rejected (drafts taken back, per sequence). With --revise,
-    versions takes the place of bits_per_token (for each sequence, the step, position and token of every change; the
-    token is null if it was taken back). With --allow, there is also allow (positions and what is allowed there).
+    tokens_per_evaluation. With --verify, there is also a field rejected (drafts taken back, per sequence). With
+    --revise, versions takes the place of bits_per_token (for each sequence, the step, position and token of every
+    change; the token is null if it was taken back). With --allow, there is also a field allow (positions and what is
+    allowed there).
 
     The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
     sequence and, with --verify, also rejected.
 
     JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
     valid_tokens, evaluations, tokens_per_evaluation, output and, without --output, the rows. The fields of a row are
-    row (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what was filled
-    after the prompt, or null), and those of a row of --output.
+    row (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what the model
+    wrote after the prompt, or null), and those of a row of --output.
     """
     if data is not None:
         _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "allow": allow or None})

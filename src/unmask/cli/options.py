@@ -81,7 +81,7 @@ class Listed(click.ParamType):
         parts = [word.strip() for word in str(value).split(",")]
         if not all(parts):
             raise check.InputError(
-                _name(param), "be a list such as a,b,c, without empty items", found=check.shown(str(value))
+                _name(param), "have an item before and after every comma", found=check.shown(str(value))
             )
         # Asking for the same thing twice gives it once.
         return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in parts))
@@ -114,9 +114,8 @@ REVISION = Named("revision", revisions.REVISION_WORDS, revisions.check_revision)
 BLIND_SIZE_HELP = (
     f"One of {', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' or '.join(schedules.CURVE_SIZES)}."
 )
-SIZE_HELP = (
-    f"One of {', '.join(schedules.FREE_SIZES)}, or {', '.join(f'{name}:NUMBER' for name in schedules.REACTIVE_SIZES)}"
-)
+_OTHERS, _LAST = (*schedules.FREE_SIZES, *schedules.NUMBERED_SIZES[:-1]), schedules.NUMBERED_SIZES[-1]
+SIZE_HELP = f"One of {', '.join(_OTHERS)}, or {_LAST}"
 ORDER_HELP = (
     f"One of {', '.join(schedules.ORDER_WORDS)}. comb has one segment per token of a step, and comb-16 has 16 "
     "segments. whole-comb starts at the first position. spaced-4/ORDER keeps the positions of a step at least 4 "
@@ -191,7 +190,7 @@ seed = click.option(
     type=_Integer(least=0, most=2**63),
     default=0,
     show_default=True,
-    help="Seed of all random choices.",
+    help="Seed for all random choices.",
 )
 
 

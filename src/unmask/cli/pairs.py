@@ -39,7 +39,7 @@ def check_pairs(
             raise check.InputError(other, f"be a different file from {{{one}}}", found=f"the same file '{same}'")
     for option, given in (("layout", layout), ("figure", figure)):
         if given is not None and dependence is None:
-            raise check.InputError("", f"{{{option}}} needs {{dependence}}")
+            raise check.lacking(option, "{dependence}")
     check_place("dependence", dependence)
     check_place("figure", figure, (".png", ".svg", ".pdf"))
     if figure is not None:

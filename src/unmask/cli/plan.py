@@ -82,13 +82,13 @@ def plan(
     JSON: length, steps, size, mean_sizes (one per step), overhang (for i = 1 ... length-1, the expected number of
     tokens that come after the i-th in its own step), guarantee {tc, dtc, min, sum}, sizes (one draw, for --seed). With
     the sizes tc and dtc, there are also coefficient (the paper's f) and theorem (the factor of its bound, or null if
-    the theorem does not apply). With minimax sizes and universal, there is also factor. With a distribution or a curve,
-    there are also data and expected_kl and, with --estimate-curve, standard_error.
+    the theorem does not apply). With minimax sizes and universal, there is also a field factor. With a distribution or
+    a curve, there are also data and expected_kl and, with --estimate-curve, standard_error.
 
     JSON with --target: length, target, tc, dtc, guaranteed (rows of {size, theorem, simplified, exact}; theorem and
     simplified are null for minimax sizes, and simplified is null for target 0), measured (rows of {size, steps,
     expected_kl}; empty without a distribution or curve; steps is null if no number of steps is enough), recommendation.
-    With a distribution or a curve, there is also data.
+    With a distribution or a curve, there is also a field data.
     """
     rng = np.random.default_rng(seed)
     if target is not None:

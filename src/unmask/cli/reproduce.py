@@ -42,9 +42,9 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
       figure2    expected KL of the tc scheme, against the steps and against TC
       figure3    expected KL of the dtc scheme, against the steps and against DTC
 
-    The figures use length 2000 and Reed-Solomon codes over 2048 letters, as in the paper. They show the exact values,
-    the theorem's bound, the paper's fixed-size baseline, and equal sizes with a random offset.
-    Without names, the command makes all three.
+    The figures use sequences of 2000 tokens and Reed-Solomon codes over an alphabet of 2048 letters, as in the paper.
+    They show the exact values, the theorem's bound, the paper's fixed-size baseline, and equal sizes with a random
+    offset. Without names, the command makes all three.
 
     \b
     Examples:

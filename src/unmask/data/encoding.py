@@ -92,7 +92,7 @@ def _of_text(model: "Model", row: Row) -> Encoded:
             raise _bad(row, must, f"has {tokens.size} and {shown.size}")
         masked = shown == mask
         if np.any(other := (shown != tokens) & ~masked):
-            must = "have given tokens that agree with the text"
+            must = "have the same tokens in a text and in its version with gaps, except at the gaps"
             raise _bad(row, must, f"has {_piece(model, shown[other][0])} instead of {_piece(model, tokens[other][0])}")
     elif row.given is not None:
         with _naming(row, "given"):  # positions from 0 on, each once

@@ -93,7 +93,8 @@ class Wanted:
 
     def bad(self, line: int, must: str, why: str, part: str = "") -> check.InputError:
         """The sentence for a row, or a part of it, that is not what it must be."""
-        where = f"the {part} in {self.place(line)}" if part else self.place(line)
+        inside = "on" if self.unit == "line" else "in"
+        where = f"the {part} {inside} {self.place(line)}" if part else self.place(line)
         return check.InputError("data", must, detail=f"but {where} {why}")
 
     def place(self, line: int) -> str:

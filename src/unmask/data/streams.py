@@ -90,13 +90,18 @@ def lines(source: Stream) -> Iterator[tuple[int, str]]:
         detail = f"but line {number} of {source.name} is not"
         raise check.InputError("data", "be text in UTF-8", detail=detail) from None
     except EOFError:
-        detail = f"but {source.name} breaks off after line {number}"
+        detail = f"but {source.name} breaks off{_after(number)}"
         raise check.InputError("data", "be a complete file", detail=detail) from None
     except _BROKEN:
-        detail = f"but {source.name} cannot be decompressed after line {number}"
+        detail = f"but {source.name} cannot be decompressed{_after(number)}"
         raise check.InputError("data", "be an intact file", detail=detail) from None
     except OSError as error:
         raise unreadable(source.name.strip("'"), "data", error) from None
+
+
+def _after(number: int) -> str:
+    """Where in a file, for a sentence: after which line, if one was read."""
+    return f" after line {number}" if number else ""
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class Markov(Distribution):
 
     @classmethod
     def sticky(cls, vocab: int, stay: float, length: int) -> "Markov":
-        """The chain that keeps its token with probability `stay` and else moves to a uniform other one.
+        """The chain in which a token repeats the one before with probability `stay`; all others are equally likely.
 
         Arguments:
             vocab: The number of tokens, at least 2.

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
+from unmask.evaluate.enumeration import joint_of
 from unmask.information.measures import kl
 from unmask.order import BlindOrder, Blocks, Calibrated, Delimited, EndLater, Random, ReactiveOrder
 from unmask.predict import MaskPredictor, Prediction, predicting
@@ -78,11 +79,7 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
     """
     check.instance("predictor", predictor, MaskPredictor, "be a mask predictor")
     check.instance("schedule", schedule, Schedule, "be a Schedule")
-    joint = check.numbers("target", target)
-    if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        shape = f"but its shape is {joint.shape}"
-        raise check.InputError("target", "have one axis per token, all of equal size", detail=shape)
-    check.probabilities("target", joint.ravel())
+    joint = joint_of(target)
     if (vocab := joint.shape[0]) != predictor.vocab:
         raise check.InputError("target", f"have {predictor.vocab} tokens, like the predictor", found=f"{vocab}")
     if (vocab + 1) ** (length := joint.ndim) > _LARGEST:

@@ -84,12 +84,7 @@ def output_law(predictor: Predictor, size: Blind, target: ArrayLike) -> Law:
         ([[0.25, 0.25], [0.25, 0.25]], 0.6931)
     """
     require_blind(size)
-    joint = check.numbers("target", target)
-    if joint.ndim == 0 or len(set(joint.shape)) > 1:
-        raise check.InputError(
-            "target", "have one axis per token, all of equal size", detail=f"but its shape is {joint.shape}"
-        )
-    check.probabilities("target", joint.ravel())
+    joint = joint_of(target)
     length, vocab = joint.ndim, joint.shape[0]
     _check_small("target", length, vocab)
     each = max(joint.size, _SPLIT)
@@ -267,6 +262,20 @@ def _how_many(length: int, size: Blind) -> int:
         return math.comb(length + steps - 1, length)
     steps, length = check.steps_and_length(size.steps, length)
     return math.comb(length - 1, steps - 1)
+
+
+def joint_of(target: ArrayLike) -> NDArray[np.float64]:
+    """The probabilities of all sequences, one axis for each token.
+
+    Raises:
+        InputError: if they are no such table, or do not sum to 1.
+    """
+    joint = check.numbers("target", target)
+    if joint.ndim == 0 or len(set(joint.shape)) > 1:
+        shape = f"but its shape is {joint.shape}"
+        raise check.InputError("target", "have one axis per token, all of equal size", detail=shape)
+    check.probabilities("target", joint.ravel())
+    return joint
 
 
 def _check_small(name: str, length: int, vocab: int) -> None:

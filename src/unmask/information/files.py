@@ -113,7 +113,7 @@ def _from_json(text: str, path: str | PathLike[str], name: str, key: str) -> lis
         record: Any = json.loads(text)
     except json.JSONDecodeError as error:
         raise check.InputError(
-            name, "be valid JSON", detail=f"but '{path}' has an error in line {error.lineno}: {error.msg}"
+            name, "be valid JSON", detail=f"but '{path}' has an error on line {error.lineno}: {error.msg}"
         ) from None
     except (RecursionError, ValueError):
         raise check.InputError(name, "be a list of numbers", detail=f"but '{path}' is not") from None
@@ -177,10 +177,12 @@ def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, sym
     for index, value in rows:
         if index != int(index) or not first <= index < check.EXACT:
             raise check.InputError(
-                name, f"have whole numbers {symbol} from {first} on", detail=f"but '{path}' has {index:g}"
+                name, f"have whole numbers of at least {first} in column {symbol}", detail=f"but '{path}' has {index:g}"
             )
         if index in found:
-            raise check.InputError(name, f"have each {symbol} only once", detail=f"but '{path}' has {index:g} twice")
+            raise check.InputError(
+                name, f"have each number only once in column {symbol}", detail=f"but '{path}' has {index:g} twice"
+            )
         found[index] = value
     last = int(max(found))
     missing = last + 1 - first - len(found)
@@ -188,7 +190,9 @@ def _in_order(rows: list[list[float]], path: str | PathLike[str], name: str, sym
         absent = next(index for index in range(first, last) if index not in found)
         others = f" and {missing - 1} more are" if missing > 1 else " is"
         raise check.InputError(
-            name, f"have every {symbol} from {first} to {last}", detail=f"but {absent}{others} missing from '{path}'"
+            name,
+            f"have every number from {first} to {last} in column {symbol}",
+            detail=f"but {absent}{others} missing from '{path}'",
         )
     return [found[index] for index in sorted(found)]
 

@@ -90,7 +90,7 @@ def _listed(options: list[str]) -> str:
 
 
 def _sticky(length: int, alphabet: int, stay: float) -> Markov:
-    """A chain that keeps its token with probability `stay`."""
+    """A chain in which each token repeats the one before with probability `stay`."""
     with check.renamed("vocab", "alphabet"):
         return Markov.sticky(alphabet, stay, length)
 
@@ -124,7 +124,7 @@ DISTRIBUTIONS: dict[str, NamedDistribution] = {
         drawn=True,
     ),
     "markov": NamedDistribution(
-        "a chain that keeps its token with probability {stay}",
+        "a chain in which each token repeats the one before with probability {stay}",
         ("length", "alphabet", "stay"),
         _sticky,
         {"length": 256, "alphabet": 2, "stay": 0.9},

@@ -69,6 +69,14 @@ class ReactiveOrder(Order):
         """One number for each predicted position; the largest is revealed first."""
 
 
+def required(prediction: object, *names: str) -> None:
+    """Refuse a prediction that lacks one of these attributes."""
+    for name in names:
+        if isinstance(prediction, type) or getattr(prediction, name, None) is None:
+            must = f"have an attribute '{name}' with one value per position"
+            raise check.InputError("prediction", must, found=check.shown(prediction))
+
+
 def ascending(positions: object) -> Positions:
     given = check.array("positions", positions)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):

@@ -135,12 +135,11 @@ class Periodic(BlindOrder):
     def __init__(self, residues: Sequence[int]):
         given = check.listed("residues", residues, "be a list of integers", most=check.LONGEST)
         values = tuple(check.integer("residues", value, least=0) for value in given)
-        if not values or sorted(values) != list(range(len(values))):
-            raise check.InputError(
-                "residues",
-                f"hold each number from 0 to {max(len(values) - 1, 0)} exactly once",
-                found=f"{list(values)}",
-            )
+        if not values:
+            raise check.InputError("residues", "hold at least one number")
+        if sorted(values) != list(range(len(values))):
+            must = f"hold each number from 0 to {len(values) - 1} exactly once"
+            raise check.InputError("residues", must, found=f"{list(values)}")
         object.__setattr__(self, "residues", values)
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:

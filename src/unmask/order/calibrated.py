@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from unmask import _check as check
-from unmask.order.base import Predictions, ReactiveOrder
+from unmask.order.base import Predictions, ReactiveOrder, required
 
 _TINY = 1e-9  # what a token has that was never seen, as published
 
@@ -67,13 +67,7 @@ class Calibrated(ReactiveOrder):
         return tuple(float(share) for share in shares)
 
     def score(self, prediction: Predictions) -> Any:
-        for what in ("confidence", "best", "places"):
-            if isinstance(prediction, type) or getattr(prediction, what, None) is None:
-                raise check.InputError(
-                    "prediction",
-                    f"have an attribute '{what}' with one value per position",
-                    found=check.shown(prediction),
-                )
+        required(prediction, "confidence", "best", "places")
         vocab = getattr(prediction, "vocab", len(self.frequencies))
         if vocab != len(self.frequencies):
             raise check.InputError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from unmask import _check as check
-from unmask.order.base import Predictions, ReactiveOrder
+from unmask.order.base import Predictions, ReactiveOrder, required
 
 
 @final
@@ -45,13 +45,7 @@ class EndLater(ReactiveOrder):
         object.__setattr__(self, "weight", float(weight))
 
     def score(self, prediction: Predictions) -> Any:
-        for what in ("confidence", "best", "progress"):
-            if isinstance(prediction, type) or getattr(prediction, what, None) is None:
-                raise check.InputError(
-                    "prediction",
-                    f"have an attribute '{what}' with one value per position",
-                    found=check.shown(prediction),
-                )
+        required(prediction, "confidence", "best", "progress")
         best, confidence = prediction.best, prediction.confidence.double()
         ends = (best[:, None] == best.new_tensor(self.tokens)).any(-1)
         return confidence.where(~ends, confidence * (self.weight + (1 - self.weight) * prediction.progress))

@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from unmask import _check as check
-from unmask.order.base import BlindOrder, Order, Positions, Predictions, ReactiveOrder, ascending
+from unmask.order.base import BlindOrder, Order, Positions, Predictions, ReactiveOrder, ascending, required
 from unmask.order.spacing import Spaced
 
 
@@ -16,7 +16,8 @@ class Confidence(ReactiveOrder):
     """Largest probability first (low-confidence remasking at temperature 0, MaskGIT)."""
 
     def score(self, prediction: Predictions) -> Any:
-        return _read(prediction, "confidence")
+        required(prediction, "confidence")
+        return prediction.confidence
 
 
 @final
@@ -25,7 +26,8 @@ class Margin(ReactiveOrder):
     """Largest gap between the two largest probabilities first."""
 
     def score(self, prediction: Predictions) -> Any:
-        return _read(prediction, "margin")
+        required(prediction, "margin")
+        return prediction.margin
 
 
 @final
@@ -34,7 +36,8 @@ class Entropy(ReactiveOrder):
     """Smallest entropy first."""
 
     def score(self, prediction: Predictions) -> Any:
-        return -_read(prediction, "entropy")
+        required(prediction, "entropy")
+        return -prediction.entropy
 
 
 @final
@@ -73,11 +76,3 @@ class Blocks(Order):
             return []
         block = (positions - (positions[0] if self.start is None else self.start)) // self.length
         return np.split(positions, np.nonzero(np.diff(block))[0] + 1)
-
-
-def _read(prediction: object, what: str) -> Any:
-    if isinstance(prediction, type) or not hasattr(prediction, what):
-        raise check.InputError(
-            "prediction", f"have an attribute '{what}' with one value per position", found=check.shown(prediction)
-        )
-    return getattr(prediction, what)

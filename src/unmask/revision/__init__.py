@@ -1,4 +1,4 @@
-"""Revision: which tokens are taken back after they were revealed.
+"""Revision: which tokens are taken back after they have been revealed.
 
 A third object of a schedule, beside how many (`unmask.size`) and which (`unmask.order`). Three kinds:
 

@@ -14,8 +14,8 @@ Its law enters every expected error only through the **overhang**
 
     r_i = E[N_{k(i)}] − i,     i = 1 … L−1,
 
-the expected number of tokens that come after the `i`-th one in its own step: the expected KL divergence is `Σ_i d_i
-r_i` with the drops `d_i` of the data (see `unmask.information.curve`).
+the expected number of tokens that come after the `i`-th one in its own step: the expected KL divergence is
+`Σ_i d_i r_i` with the drops `d_i` of the data (see `unmask.information.curve`).
 
 A step may have size zero (the last steps of `Ceil`, the draws of `LogLinear`): it reveals nothing, and a sampler
 must not pay a model evaluation for it.

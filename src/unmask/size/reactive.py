@@ -138,8 +138,7 @@ class _Bounded(Reactive):
     size: Reactive
 
     def __post_init__(self) -> None:
-        if not isinstance(self.size, Reactive):
-            raise check.InputError("size", "be a size that looks at predictions", found=check.shown(self.size))
+        check.instance("size", self.size, Reactive, "be a size that looks at predictions")
 
     @property
     def looks_back(self) -> int:

@@ -118,10 +118,15 @@ def begin(
     if not output.exists():
         taken = texts.collected(model, seed, first)
         return Begun(taken, *named(taken), blank(model.fingerprint, taken.sequences, seed), output)
-    with check.renamed("calibration", "output"):
-        found = read_calibration(output)
+    try:
+        with check.renamed("calibration", "output"):
+            found = read_calibration(output)
+    except check.InputError as error:
+        # What is wrong with the file may say to run `unmask calibrate`, which would end here again.
+        cause = None if error.cause is None else error.cause.changed(remedy="")
+        raise error.changed(cause=cause, remedy=error.remedy or "Choose another {output}.") from None
     length = None if texts.text is None else model.length
-    check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this one.")
+    check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this model.")
     taken = replace(texts, count=None).collected(model, seed, found.texts)
     if found.source != blank(model.fingerprint, taken.sequences, seed).source:
         same = "{data}" if length is None else "{text}"

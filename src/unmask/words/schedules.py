@@ -36,7 +36,7 @@ NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if ent
 SPACED = re.compile(r"spaced-([0-9]{1,18})/((?!spaced\b).+)", re.DOTALL)
 _SPACED_TWICE = re.compile(r"spaced-([0-9]{1,18})/spaced\b.*", re.DOTALL)
 _SPACED_ALONE = re.compile("spaced(?:-([0-9]{1,18}))?(?:/|/[a-z-]*)?")  # without the distance, or without the order
-_NUMBERED = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
+NUMBERED_SIZES = tuple(f"{name}:NUMBER" for name in REACTIVE_SIZES)
 # What the shell and the page propose: a number is only an example.
 SIZE_WORDS = (*BLIND_SIZES, *(f"{name}:{SIZES[name].usual}" for name in REACTIVE_SIZES))
 
@@ -73,7 +73,7 @@ def check_size(word: object, names: Iterable[str] = BLIND_SIZES) -> None:
     if isinstance(word, str) and ":" in word:
         reactive_named(word)
     else:
-        check.known("size", word, [*names, *_NUMBERED])
+        check.known("size", word, [*names, *NUMBERED_SIZES])
 
 
 def order_named(word: object) -> Within | order.Spaced:
@@ -85,8 +85,10 @@ def order_named(word: object) -> Within | order.Spaced:
             return order.Spaced(cast(Within, order_named(spaced[2])), int(spaced[1]))
     twice = _SPACED_TWICE.fullmatch(word)
     if begun := twice or _SPACED_ALONE.fullmatch(word):
-        number, slash, named = int(begun[1] or 0) or 8, "/" in word, word.rpartition("/")[2]
-        known = named if slash and (named in ORDER_WORDS or NUMBERED.fullmatch(named)) else "confidence"
+        number, named = int(begun[1] or 0), word.rpartition("/")[2] if "/" in word else ""
+        number = number if 1 <= number <= check.LONGEST else 8
+        numbered = NUMBERED.fullmatch(named)
+        known = named if named in ORDER_WORDS or (numbered and int(numbered[2])) else "confidence"
         what = "be spaced only once" if twice else "have a distance and an order"
         raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):

@@ -83,7 +83,7 @@ class Texts:
 def check_column(data: Path | None, column: str | None) -> None:
     """Refuse a column of nothing."""
     if column is not None and data is None:
-        raise check.InputError("", "{column} needs {data}")
+        raise check.lacking("column", "{data}")
 
 
 def about(found: "Collected") -> str:

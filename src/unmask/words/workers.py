@@ -36,7 +36,7 @@ class Workers:
             return Ray(self.workers, self.address, gpu=device == "cuda")
         for option, value in (("workers", self.workers), ("address", self.address)):
             if value is not None:
-                raise check.InputError("", f"{{{option}}} needs {{engine}} ray")
+                raise check.lacking(option, "{engine} ray")
         return LOCAL
 
 
