@@ -1,7 +1,8 @@
 """How long a newcomer waits: from a clone to a text that moves, to a text of one's own measured, to a model calibrated.
 
-Every line is typed into a shell in an empty clone, one after the other, as a person would who follows the README. What
-`make demo` takes is mostly torch being fetched and unpacked.
+Every line is typed into a shell in an empty clone, one after the other, as a person would who follows the README (the
+two lines about a model of one's own are those of `docs/start.md`, with a small model). What `make demo` takes is mostly
+torch being fetched and unpacked.
 """
 
 import argparse
@@ -19,10 +20,10 @@ LINES = {
     "clone": f"git clone --quiet {ROOT} .",
     "make demo": "make demo",
     "watch a text": "unmask generate --steps 16 --watch",
-    "measure a text of one's own": f"{LETTERS} && unmask evaluate --text mine.txt --order comb --size even --steps 16",
-    "train a model": "unmask train --text mine.txt --output run --length 64 --width 64 --layers 2 --steps 200",
-    "calibrate it": "unmask calibrate --model run --text mine.txt --output mine.json",
+    "measure a text": f"{LETTERS} && unmask calibrate --text mine.txt --output mine.json",
     "ask for advice": "unmask advise --calibration mine.json --target 0.05",
+    "train a model": "unmask train --text mine.txt --output run --length 64 --width 64 --layers 2 --steps 200",
+    "calibrate it": "unmask calibrate --model run --text mine.txt --output run.json",
 }
 
 

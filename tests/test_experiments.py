@@ -87,7 +87,7 @@ def test_the_stored_tree_is_what_the_script_draws(tmp_path):
 
 
 @pytest.mark.parametrize("word", ["--help", "--nosuch", "-x"])
-def test_a_word_that_begins_with_a_line_is_no_folder(tmp_path, word):
+def test_a_word_that_begins_with_a_dash_is_no_folder(tmp_path, word):
     """Figures were drawn into a folder of that name."""
     words = [sys.executable, FOLDER / "choosing.py", word]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)

@@ -44,7 +44,7 @@ class Ink:
     def classes(self, *more: str) -> str:
         return f'class="{" ".join(("line", f"c{self.colour}", *filter(None, (self.kind, *more))))}"'
 
-    def html(self, *more: str) -> str:
+    def attributes(self, *more: str) -> str:
         return self.classes(*more) + (f' stroke-dasharray="{self.dash}"' if self.dash else "")
 
 
@@ -84,7 +84,7 @@ class Drawn(ABC):
     @property
     def look(self) -> str:
         """The attributes of its path, and of its sample in the legend."""
-        return self.ink.html()
+        return self.ink.attributes()
 
     @abstractmethod
     def html(self, place: int, x_axis: Axis, y_axis: Axis, row: int) -> str:
@@ -133,7 +133,7 @@ class Band(Drawn):
 
     @property
     def look(self) -> str:
-        return self.ink.html("band")
+        return self.ink.attributes("band")
 
     def html(self, place: int, x_axis: Axis, y_axis: Axis, row: int) -> str:
         across = _across(self.x, x_axis)

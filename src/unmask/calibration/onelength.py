@@ -74,7 +74,7 @@ class OneLength(Losses):
 
     def grouped(self, sizes: size.Planned) -> NDArray[np.float64]:
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
+            raise _unrecorded()
         weights = self._weights(*self._cuts(self._fixed(sizes)))
         return float(weights @ self.columns) + self.groups.along(weights)
 
@@ -93,7 +93,7 @@ class OneLength(Losses):
         """How texts of a fold deviate in each column, and which share of all they are."""
         check.instance("fold", fold, Fold, "be a Fold")
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
+            raise _unrecorded()
         folds = self.groups.joined(fold.count)
         return folds.deviations[fold.number], float(folds.sizes[fold.number] / self.groups.texts)
 
@@ -119,7 +119,7 @@ class OneLength(Losses):
             InputError: if the groups were not kept, or as for `cost`.
         """
         if self.groups is None:
-            raise check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
+            raise _unrecorded()
         return self.groups.along(self._fitted(self._weights(*self._cuts(sizes))))
 
     def shifted(self, deviation: NDArray[np.float64]) -> Self:
@@ -154,6 +154,10 @@ class OneLength(Losses):
     @abstractmethod
     def _moved(self, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
         """A table whose columns are so much larger."""
+
+
+def _unrecorded() -> check.InputError:
+    return check.InputError("", "This calibration does not record how texts differ", remedy=AGAIN)
 
 
 def _blind(sizes: size.Blind) -> size.Blind:

@@ -19,6 +19,7 @@ from unmask.evaluate.enumeration import joint_of
 from unmask.information.measures import kl
 from unmask.order import BlindOrder, Blocks, Calibrated, Delimited, EndLater, Random, ReactiveOrder
 from unmask.predict import MaskPredictor, Prediction, predicting
+from unmask.predict.base import mask_predictor
 from unmask.revision import Asking, Redraw, Rewrite, Situation, TakeBack
 from unmask.sample.ranking import Ranking, counted
 from unmask.schedule import Schedule
@@ -77,7 +78,7 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
         >>> [round(revised_law(ExactPredictor(Parity(2)), each, pair).total_variation, 3) for each in (one, fixed)]
         [0.5, 0.0]
     """
-    check.instance("predictor", predictor, MaskPredictor, "be a mask predictor")
+    mask_predictor(predictor)
     check.instance("schedule", schedule, Schedule, "be a Schedule")
     joint = joint_of(target)
     if (vocab := joint.shape[0]) != predictor.vocab:

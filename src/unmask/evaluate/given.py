@@ -7,6 +7,7 @@ import numpy as np
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor, device_of
+from unmask.predict.base import mask_predictor
 from unmask.sample import seeds_of
 from unmask.sequences import Sequences
 
@@ -28,13 +29,7 @@ def texts_of(
     Raises:
         InputError: if they are no token ids that the predictor has, or fewer than `least`.
     """
-    if not isinstance(predictor, MaskPredictor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise check.InputError(
-            "predictor",
-            "be a mask predictor",
-            found=check.type_of(predictor),
-            remedy="Wrap a model that returns logits in unmask.predict.Logits.",
-        )
+    mask_predictor(predictor)
     check_ids(tokens, least=least)
     texts = Sequences.of(tokens, masked, device=device_of(predictor))
     ids = texts.tokens

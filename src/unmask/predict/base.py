@@ -308,3 +308,15 @@ def token_index(ids: tuple[int, ...], device: torch.device) -> Tensor:
     """Token ids on the device, written there once and without a copy from the host: the loop would wait for it."""
     with torch.inference_mode(False):  # what is kept must be usable in training too
         return torch.cat([torch.full((1,), token, dtype=torch.int64, device=device) for token in (*ids, 0)])[:-1]
+
+
+def mask_predictor(value: object) -> MaskPredictor:
+    """Return `value` if it is a mask predictor.
+
+    Raises:
+        InputError: if it is something else, most often a network that still has to be wrapped.
+    """
+    if not isinstance(value, MaskPredictor):
+        remedy = "Wrap a model that returns logits in unmask.predict.Logits."
+        raise check.InputError("predictor", "be a mask predictor", found=check.type_of(value), remedy=remedy)
+    return value

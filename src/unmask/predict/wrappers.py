@@ -15,7 +15,7 @@ import numpy as np
 
 from unmask import _check as check
 from unmask._torch import Tensor, torch
-from unmask.predict.base import MaskPredictor, Prediction, called, precise, token_index, without
+from unmask.predict.base import MaskPredictor, Prediction, called, mask_predictor, precise, token_index, without
 from unmask.predict.memory import Memory, Places
 
 
@@ -29,7 +29,7 @@ class Wrapper(MaskPredictor):
     predictor: MaskPredictor
 
     def __post_init__(self):
-        check.instance("predictor", self.predictor, MaskPredictor, "be a mask predictor")
+        mask_predictor(self.predictor)
 
     @property
     def vocab(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride] - the other's, and fixed

@@ -29,6 +29,7 @@ from unmask import _check as check
 from unmask._torch import Tensor, outside, plain, seen, torch
 from unmask.engine import LOCAL, SHARD, Engine, Job, Report
 from unmask.predict import MaskPredictor, Places, evaluating, predicting
+from unmask.predict.base import mask_predictor
 from unmask.predict.memory import told
 from unmask.sample.draw import Categorical, Draw, Replay, check_drawn, impossible
 from unmask.sample.reaction import plan_for
@@ -69,7 +70,7 @@ class Sampler:
     stop: Stop | None = None
 
     def __post_init__(self):
-        _check_predictor(self.predictor)
+        mask_predictor(self.predictor)
         check.instance("schedule", self.schedule, Schedule, "be a Schedule")
         check.instance("draw", self.draw, Draw, "be a Draw")
         if self.stop is not None:
@@ -315,16 +316,6 @@ def _bar(state: State, shown: bool) -> Generator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Revealing tokens", total=int(state.masked.sum()))
         yield lambda tokens: bar.advance(task, tokens)
-
-
-def _check_predictor(predictor: object) -> None:
-    if not isinstance(predictor, MaskPredictor):
-        raise check.InputError(
-            "predictor",
-            "be a mask predictor",
-            found=check.type_of(predictor),
-            remedy="Wrap a model that returns logits in unmask.predict.Logits.",
-        )
 
 
 def _check_replayed(replayed: Tensor, tokens: Tensor, hidden: Tensor, vocab: int) -> None:

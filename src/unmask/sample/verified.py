@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from unmask import _check as check
 from unmask._torch import Tensor, torch
 from unmask.predict import MaskPredictor, Memory, Places, Prediction, evaluating
+from unmask.predict.base import mask_predictor
 from unmask.predict.prefixes import Prefixes
 from unmask.sample.agenda import agenda_of, sets_in
 from unmask.sample.draw import Categorical, Draw, Replay, impossible, invert
@@ -68,7 +69,7 @@ class Verified:
     draw: Draw = field(default_factory=Categorical)
 
     def __post_init__(self):
-        check.instance("predictor", self.predictor, MaskPredictor, "be a mask predictor")
+        mask_predictor(self.predictor)
         check.instance("schedule", self.schedule, Schedule, "be a Schedule")
         check.instance("draw", self.draw, Draw, "be a Draw")
         if not self.schedule.blind:
