@@ -5,8 +5,6 @@ python .ci/commands.py
 
 from pathlib import Path
 
-import click
-
 from unmask._atomic import replacing
 from unmask.cli import main
 
@@ -24,11 +22,13 @@ a mistake, the command prints one sentence to stderr and exits with code 2. To s
 def page() -> str:
     """The page, as it should be."""
     parts = [OPENING]
-    root = click.Context(main, info_name="unmask", **main.context_settings)
+    root = main.context_class(main, info_name="unmask", **main.context_settings)
     for name, summary in main.summaries.items():
         command = main.get_command(root, name)
         assert command is not None
-        context = click.Context(command, info_name=name, parent=root, terminal_width=WIDTH, max_content_width=WIDTH)
+        context = command.context_class(
+            command, info_name=name, parent=root, terminal_width=WIDTH, max_content_width=WIDTH
+        )
         parts.append(f"## unmask {name}\n\n{summary}\n\n```text\n{command.get_help(context).strip()}\n```\n")
     return "\n".join(parts)
 

@@ -114,8 +114,8 @@ def test_places_that_were_asked_for_are_measured():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"losses": {"random": {}}}, "'order' of the order random must be present."),
-        ({"losses": {"random": 3}}, "'order' of the order random must be present."),
+        ({"losses": {"random": {}}}, "'order' of the order 'random' must be present."),
+        ({"losses": {"random": 3}}, "'order' of the order 'random' must be present."),
         ({"losses": 3}, "'losses' must be an object, not 3."),
         ({"length": 31}, "'visible' of the order .* must be ascending numbers that start at 0 and stay below 31"),
         ({"length": "32"}, "'length' must be an integer, not '32'."),
@@ -136,19 +136,22 @@ def test_a_damaged_calibration_is_refused(calibration, change, reason):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"order": {"name": "combs"}}, "'order' of the order random must be a known name, not 'combs'. Did you mean"),
+        ({"order": {"name": "combs"}}, "'order' of the order 'random' must be a known name, not 'combs'. Did you mean"),
         (
             {"order": {"name": "confidence"}},
-            "'order' of the order random must be a blind order, not a Confidence",
+            "'order' of the order 'random' must be a blind order, not a Confidence",
         ),
-        ({"order": {"name": "comb", "segments": "x"}}, "'segments' of the order random must be an integer, not 'x'."),
-        ({"visible": [0.5]}, "'visible' of the order random must be a list of integers."),
-        ({"visible": [[0], [1, 2]]}, "'visible' of the order random must be an array, not rows of different lengths."),
-        ({"visible": []}, "'visible' of the order random must be a list of integers."),
-        ({"table": [["a"]]}, "'table' of the order random must hold numbers"),
-        ({"table": [[1.0, 2.0]]}, "'table' of the order random must have the shape"),
-        ({"error": None}, "'error' of the order random must hold numbers"),
-        ({"groups": 3}, "'groups' of the order random must be an object with texts"),
+        ({"order": {"name": "comb", "segments": "x"}}, "'segments' of the order 'random' must be an integer, not 'x'."),
+        ({"visible": [0.5]}, "'visible' of the order 'random' must be a list of integers."),
+        (
+            {"visible": [[0], [1, 2]]},
+            "'visible' of the order 'random' must be an array, not rows of different lengths.",
+        ),
+        ({"visible": []}, "'visible' of the order 'random' must be a list of integers."),
+        ({"table": [["a"]]}, "'table' of the order 'random' must hold numbers"),
+        ({"table": [[1.0, 2.0]]}, "'table' of the order 'random' must have the shape"),
+        ({"error": None}, "'error' of the order 'random' must hold numbers"),
+        ({"groups": 3}, "'groups' of the order 'random' must be an object with texts"),
     ],
 )
 def test_a_damaged_order_is_refused(calibration, change, reason):
@@ -220,7 +223,7 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path):
     (tmp_path / "c.json").write_text(
         f'{{"schema": 1, "model": "", "length": 1, "texts": 1, "losses": {{"a": {part}}}}}'
     )
-    with pytest.raises(InputError, match="The calibration is damaged: 'order' of the order a must be"):
+    with pytest.raises(InputError, match="The calibration is damaged: 'order' of the order 'a' must be"):
         Calibration.load(tmp_path / "c.json")
 
 

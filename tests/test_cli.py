@@ -83,6 +83,16 @@ def test_every_command_explains_itself_with_examples(command):
     assert "--json" in result.stdout
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_no_line_of_help_ends_inside_a_word_with_a_hyphen(monkeypatch, width):
+    """It could be an option that a reader copies."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    for command in ("", *main.summaries):
+        lines = run(f"{command} --help").stdout.splitlines()
+        assert [line for line in lines if re.search(r"\w-$", line)] == []
+        assert "\N{NON-BREAKING HYPHEN}" not in "".join(lines)
+
+
 def test_the_installed_program_runs_and_imports_nothing_heavy_for_its_version():
     code = "import sys; from unmask.cli import main; main(['--version'])"
     done = subprocess.run([sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True)

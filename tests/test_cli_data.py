@@ -330,7 +330,7 @@ def test_a_bad_row_far_down_is_found_before_anything_is_written(place, tmp_path)
         ("evaluate --column a --text R --rule mdlm", "--column needs --data. Give --data, or leave out --column."),
         ("evaluate --data R --texts 7 --schedule S", "--texts must be at most 6, not 7, since 'R' has no more rows."),
         ("evaluate --data R --texts 1 --schedule S", "--texts must be at least 2, not 1."),
-        ("evaluate --data R --column text --schedule S", "--column must be the name of a column of line 1 of"),
+        ("evaluate --data R --column text --schedule S", "--column must be the name of a key on line 1 of"),
         ("advise --data R --calibration C --steps 2", "Give either --calibration or --data, not both."),
         ("generate --data R --prompt a", "--prompt cannot be used with --data. Leave out --prompt."),
         ("generate --data R --count 2", "--count cannot be used with --data. Leave out --count."),

@@ -959,7 +959,7 @@ def test_an_order_that_was_learned_is_saved_and_generates(place, tmp_path):
         ((*line, "--steps 4 --length 8"), "--length must be 16, as in --dependence, not 8."),
         (
             (*line, "--steps 4 --layout 2x3"),
-            "--layout must have a cell for each of the 16 positions, not 2x3, which has 6.",
+            "--layout must have 16 cells, one for each position, but 2x3 has 6.",
         ),
         (
             (*line, "--steps 4 --evaluations 9"),

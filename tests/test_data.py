@@ -189,9 +189,10 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ("[", "but line 2 of 'F' begins an array."),
         ('{"a":' * 100_000, "hold a JSON object in each line, but line 2 of 'F' is not one."),
         (f'{{"text": {"1" * 5000}}}', "hold a JSON object in each line, but line 2 of 'F' is not one."),
-        ("{}", f"{EACH} has nothing."),
-        ('{"id": 1, "body": "a"}', f"{EACH} has only id, body. Name the key of the text with 'column'."),
-        ('{"answer": "b"}', f"{EACH} has answer alone."),
+        ("{}", f"{EACH} is an empty object."),
+        ('{"text": null}', f"{EACH} has null for text."),
+        ('{"id": 1, "body": "a"}', f"{EACH} has only id and body. Name the key of the text with 'column'."),
+        ('{"answer": "b"}', f"{EACH} has only answer."),
         ('{"prompt": "a"}', "have an answer to each prompt, but line 2 of 'F' has none."),
         ('{"prompt": "a", "answer": null}', "have an answer to each prompt, but line 2 of 'F' has none."),
         ('{"prompt": "a", "answer": ""}', "have something in each row, but the answer on line 2 of 'F' is empty."),
@@ -201,11 +202,11 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ('{"text": {"a": 1}}', "hold text in each row, but the text on line 2 of 'F' is {'a': 1}."),
         ('{"text": "a", "prompt": "b"}', f"{EACH} has prompt and text."),
         ('{"text": "a", "answer": "b"}', f"{EACH} has answer and text."),
-        ('{"prompt": "a", "answer": "b", "given": [0]}', f"{EACH} has prompt and answer and given."),
-        ('{"text": "a", "given": [-1]}', "list the given positions, or give the text with '_' for each token"),
-        ('{"text": "a", "given": [true]}', "but line 2 of 'F' says [true]."),
-        ('{"text": "a", "given": ""}', "but line 2 of 'F' says \"\"."),
-        ('{"text": "a", "given": 0}', "but line 2 of 'F' says 0."),
+        ('{"prompt": "a", "answer": "b", "given": [0]}', f"{EACH} has prompt, answer and given."),
+        ('{"text": "a", "given": [-1]}', "hold, in 'given', a list of positions or the text with '_' for each token"),
+        ('{"text": "a", "given": [true]}', "but line 2 of 'F' has [true]."),
+        ('{"text": "a", "given": ""}', "but line 2 of 'F' has \"\"."),
+        ('{"text": "a", "given": 0}', "but line 2 of 'F' has 0."),
         ('{"text": "\\ud800"}', "be valid Unicode, but the text on line 2 of 'F' has an unpaired surrogate."),
     ],
 )
@@ -233,7 +234,12 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
         ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.txt", "AC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),
         ("a.csv", "a,b\n1,2\n", None, "Argument 'column' must be given, since 'F' has the columns a, b."),
-        ("a.tsv", "a\tb\n1\t2\n", "c", "Argument 'column' must be the name of a column of 'F', not 'c'. It has a, b."),
+        (
+            "a.tsv",
+            "a\tb\n1\t2\n",
+            "c",
+            "Argument 'column' must be the name of a column of 'F', not 'c'. Choose from a, b.",
+        ),
         ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must be the name of one column, but 'F' has 'a' twice."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text on line 3 of 'F' is empty."),
@@ -241,15 +247,20 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "a.csv",
             'a,b\n1,2\n"1\n2',
             "a",
-            "be a valid table, but line 3 of 'F' does not begin a valid row: unexpected end of data.",
+            "be a valid table, but the row that begins on line 3 of 'F' is not valid: unexpected end of data.",
         ),
-        ("a.csv", 'a\n"1\n' + "2\n" * 80_000, "a", "but line 2 of 'F' does not begin a valid row: field larger than"),
+        (
+            "a.csv",
+            'a\n"1\n' + "2\n" * 80_000,
+            "a",
+            "but the row that begins on line 2 of 'F' is not valid: field larger than",
+        ),
         ("a.csv", "a,b\n", "a", "hold at least one row, but 'F' holds none."),
         (
             "a.jsonl",
             '{"text": "a"}\n',
             "b",
-            "'column' must be the name of a column of line 1 of 'F', not 'b'. It has text.",
+            "'column' must be the name of a key on line 1 of 'F', not 'b'. Choose from text.",
         ),
         ("a.jsonl", '{"b": null}\n', "b", "hold text in each row, but the text on line 1 of 'F' is missing."),
         ("a.txt", "", None, "hold at least one row, but 'F' holds none."),
@@ -501,7 +512,7 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
         ({"prompt": "a9", "answer": "b"}, None, f"{FITS} prompt must use only the 27 characters"),
         ({"prompt": "a_", "answer": "b"}, None, f"{FITS} prompt must use only the 27 characters"),
         ({"prompt": "a9"}, 3, f"{FITS} prompt must use only the 27 characters"),
-        ({"text": "ab", "given": "9_"}, None, f"{FITS} given must use only the 27 characters"),
+        ({"text": "ab", "given": "9_"}, None, f"{FITS} text with gaps must use only the 27 characters"),
         ({"text": "ab", "given": "a__"}, None, "with gaps, but line 7 of 'rows.jsonl' has 2 and 3."),
         (
             {"text": "ab", "given": "b_"},
@@ -509,10 +520,14 @@ FITS = "Argument 'data' must fit the model, but line 7 of 'rows.jsonl' does not:
             "have the same tokens in a text and in its version with gaps, except at the gaps, but line 7 of "
             "'rows.jsonl' has 'b' in",
         ),
-        ({"text": "ab", "given": "ab"}, None, "have something to fill in each row, but line 7 of 'rows.jsonl' has no"),
-        ({"text": "ab", "given": (0, 1)}, None, "have something to fill in each row"),
-        ({"text": "ab", "given": (2,)}, None, f"{FITS} given must be at most 1, not 2."),
-        ({"text": "ab", "given": (-1,)}, None, f"{FITS} given must be at least 0, not -1."),
+        (
+            {"text": "ab", "given": "ab"},
+            None,
+            "have at least one token to fill in each row, but line 7 of 'rows.jsonl' has none.",
+        ),
+        ({"text": "ab", "given": (0, 1)}, None, "have at least one token to fill in each row"),
+        ({"text": "ab", "given": (2,)}, None, f"{FITS} given position must be at most 1, not 2."),
+        ({"text": "ab", "given": (-1,)}, None, f"{FITS} given position must be at least 0, not -1."),
         ({"prompt": "a"}, None, "have an answer to each prompt, but line 7 of 'rows.jsonl' has none."),
         ({}, None, "have a prompt or a text in each row, but line 7 of 'rows.jsonl' has neither."),
         ({"prompt": "a"}, 0, "Argument 'answer' must be at least 1, not 0."),
@@ -539,7 +554,7 @@ def test_a_stranger_s_codec_that_fails_is_one_sentence():
         def decode(self, tokens):
             return "abc"
 
-    with pytest.raises(InputError, match=f"^{FITS} text must be text that the model can encode"):
+    with pytest.raises(InputError, match=f"^{FITS} text must contain only what the model can encode"):
         data.encode(model(Strange()), row(text="ax"))
     with pytest.raises(
         InputError, match=r"must contain only the 3 tokens of the model, but line 7 of 'rows.jsonl' has"
@@ -686,7 +701,8 @@ def test_rows_that_would_fill_the_memory_are_refused(monkeypatch):
     from unmask import _check
 
     monkeypatch.setattr(_check, "ROOM", 1000)
-    with pytest.raises(InputError, match=r"'data' must have rows of at most 1,000 tokens in total.*with 'most', or"):
+    said = r"'data' must have at most 1,000 tokens in all rows together.*with 'most', or"
+    with pytest.raises(InputError, match=said):
         data.collect(model(), many(10_000))
     assert len(data.collect(model(), many(10_000), most=10)) == 10
 

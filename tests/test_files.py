@@ -58,7 +58,7 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         ("nan\n1\n0", "line 1 of '{file}' has 'nan'."),
         ("1\ninf\n0", "line 2 of '{file}' has 'inf'."),
         ("1,0.5,0.2", "must have one number per line or two columns n,loss, but line 1 of '{file}' has 3 columns."),
-        ("0,1\n1,0.5\n0.2", "line 3 of '{file}' has 1 columns."),
+        ("0,1\n1,0.5\n0.2", "line 3 of '{file}' has 1 column."),
         ("0,1\n2,0.5\n3,0.1", "must have every number from 0 to 3 in column n, but 1 is missing from '{file}'."),
         ("0,1\n8,0.5", "must have every number from 0 to 8 in column n, but 1 and 6 more are missing from '{file}'."),
         ("1,1\n2,0.5", "must have every number from 0 to 2 in column n, but 0 is missing"),

@@ -130,7 +130,7 @@ def test_blocks_of_the_engine_are_blocks_of_our_sampler():
             (masks([3]), 2, str),
             ValueError,
             "Argument 'size' must be a blind size, or a function that makes one from a number of steps, "
-            "but it made a str.",
+            "but this function made a str.",
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_bad_arguments_get_one_sentence():
         order.Comb(0)
     with pytest.raises(ValueError, match="Argument 'length' must be at least 1, not 0"):
         order.Blocks(order.Random(), 0)
-    with pytest.raises(ValueError, match="Argument 'order' must be an order other than Blocks"):
+    with pytest.raises(ValueError, match="Argument 'order' must be an order without blocks"):
         order.Blocks(order.Blocks(order.Random(), 2), 4)
     with pytest.raises(ValueError, match="Argument 'height' must be at least 1, not 0"):
         order.SpreadGrid(0, 4)

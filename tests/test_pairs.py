@@ -276,11 +276,13 @@ def test_bad_arguments_get_one_sentence():
         ((None, None, "d.svg"), "'figure' needs 'dependence'. Give 'dependence', or leave out 'figure'."),
         (
             ("d.json", "6", None),
-            "Argument 'layout' must be a number of rows, an x and a number of columns, as in 28x28, not '6'",
+            "Argument 'layout' must be positive numbers of rows and columns with an x between them, as in 28x28, "
+            "not '6'",
         ),
         (
             ("d.json", "0x6", None),
-            "Argument 'layout' must be a number of rows, an x and a number of columns, as in 28x28, not '0x6'",
+            "Argument 'layout' must be positive numbers of rows and columns with an x between them, as in 28x28, "
+            "not '0x6'",
         ),
         (("d.json", None, "d.txt"), "Argument 'figure' must end in .png, .svg or .pdf"),
     ],
@@ -313,5 +315,5 @@ def test_what_the_command_says_and_draws_is_what_was_measured(measure, tmp_path)
     assert shown_pairs(record)
     draw_pairs(found, tmp_path / "d.svg")
     assert (tmp_path / "d.svg").stat().st_size > 1000
-    with pytest.raises(InputError, match="a cell for each of the 6 positions, not 2x4, which has 8"):
+    with pytest.raises(InputError, match="have 6 cells, one for each position, but 2x4 has 8"):
         check_measurable_pairs(None, None, (2, 4), Sequences.of(texts_of(law, 4)))

@@ -594,7 +594,7 @@ def test_a_schedule_with_a_revision_is_saved_and_loaded(name, tmp_path):
         (lambda: revision.Rescale(-0.1), "at least 0"),
         (lambda: revision.Loop(0), "at least 1"),
         (lambda: revision.Planner(-1), "at least 0"),
-        (lambda: revision.Verify(2), "at most 1"),
+        (lambda: revision.Verify(2), "a probability between 0 and 1, not 2"),
         (lambda: revision.Edit(0.5, -1), "at least 0"),
         (lambda: revision.Gibbs(0), "at least 1"),
     ],

@@ -96,11 +96,14 @@ def test_rules_survive_their_file(calibration, tmp_path):
     ("change", "sentence"),
     [
         (lambda rules: 3, "'rules' must be an object"),
-        (lambda rules: {"a": 3}, "of the rule a must be objects with schedule, nll, evaluations and tokens"),
-        (lambda rules: {"a": {**rules["confidence/even:4"], "nll": "AAAA"}}, "'nll' of the rule a must have 512 bytes"),
+        (lambda rules: {"a": 3}, "of the rule 'a' must be objects with schedule, nll, evaluations and tokens"),
+        (
+            lambda rules: {"a": {**rules["confidence/even:4"], "nll": "AAAA"}},
+            "'nll' of the rule 'a' must have 512 bytes",
+        ),
         (
             lambda rules: {"a": {**rules["confidence/even:4"], "nll": "?"}},
-            "'nll' of the rule a must hold numbers in base64",
+            "'nll' of the rule 'a' must hold numbers in base64",
         ),
         (lambda rules: {"a": {**rules["confidence/even:4"], "schedule": {}}}, "The schedule must have the field"),
     ],
@@ -113,7 +116,7 @@ def test_damaged_rules_are_refused(calibration, change, sentence):
 
 def test_texts_without_anything_to_fill_are_refused():
     schedule = Schedule(size.Threshold(0.9), order.Confidence())
-    with pytest.raises(InputError, match=r"'tokens' must be at least 1 in each text, not 0\."):
+    with pytest.raises(InputError, match=r"'tokens' must be at least 1 for each text, not 0\."):
         MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [0, 0])
     saved = MeasuredRule.of(schedule, [0.0, 0.0], [0, 0], [1, 1]).to_json()
     with pytest.raises(InputError, match="'tokens' must be at least 1"):

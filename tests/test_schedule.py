@@ -123,7 +123,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path):
         pass
 
     with pytest.raises(
-        ValueError, match=r"A Mine of your own cannot be saved; only the sizes, orders and revisions of unmask can"
+        ValueError, match=r"Your own Mine cannot be saved; only unmask's own sizes, orders and revisions can"
     ):
         Schedule(Mine(3), order.Random()).save(path)
     assert path.read_text() == before
@@ -136,7 +136,7 @@ def test_numbers_of_numpy_are_saved_as_plain_ones():
 
 
 def test_a_gauge_function_of_ones_own_is_refused():
-    with pytest.raises(ValueError, match=r"A gauge function of your own cannot be saved. Use gauge.Vector"):
+    with pytest.raises(ValueError, match=r"Your own gauge function cannot be saved. Use gauge.Vector"):
         Schedule(size.Minimax(2, lambda length: gauge.tc(length)), order.Random()).to_json()
 
 
@@ -144,9 +144,9 @@ def test_a_gauge_function_of_ones_own_is_refused():
     ({"extra": 1}, "The schedule must not have the field 'extra'. Its fields are order, revision, schema, size."),
     ({"schema": 2}, "Argument 'schema' must be 1, not 2. The file comes from another version of unmask."),
     ({"size": {"name": "evem", "steps": 2}}, "Argument 'size' must be a known name, not 'evem'. Did you mean 'even'?"),
-    ({"size": {"name": "even"}}, "The size even must have the field 'steps'."),
+    ({"size": {"name": "even"}}, "The size 'even' must have the field 'steps'."),
     ({"size": {"name": "even", "steps": 2, "seed": 0}},
-     "The size even must not have the field 'seed'. Its fields are name, steps."),
+     "The size 'even' must not have the field 'seed'. Its fields are name, steps."),
     ({"size": {"name": "even", "steps": 0}}, "Argument 'steps' must be at least 1, not 0."),
     ({"size": {"steps": 2}}, "Argument 'size' must be an object with a name, not {'steps': 2}."),
     ({"size": "even"}, "Argument 'size' must be an object with a name, not 'even'."),

@@ -179,7 +179,7 @@ def encode(thing: object, kinds: dict[str, type]) -> dict[str, Any]:
     if found is None:
         raise check.InputError(
             "",
-            f"A {type(thing).__name__} of your own cannot be saved; only the sizes, orders and revisions of unmask can",
+            f"Your own {type(thing).__name__} cannot be saved; only unmask's own sizes, orders and revisions can",
         )
     name, kind = found
     parts = {part: _plain(getattr(thing, part)) for part in _saved(kind)}
@@ -208,7 +208,7 @@ def _plain(value: Any) -> Any:
         name = next((name for name, entry in names.GAUGES.items() if entry.make is value), None)
         if name is None:
             raise check.InputError(
-                "", "A gauge function of your own cannot be saved", remedy="Use gauge.Vector with its values."
+                "", "Your own gauge function cannot be saved", remedy="Use gauge.Vector with its values."
             )
         return name
     return value
@@ -220,7 +220,7 @@ def decode(data: object, role: str, kinds: dict[str, type]) -> Any:
         raise check.InputError(role, "be an object with a name", found=check.shown(cast(object, data)))
     name = check.known(role, cast(dict[str, object], data)["name"], kinds)
     wanted, later = _saved(kinds[name]), _LATER.get(kinds[name], set[str]())
-    parts = _object(cast(object, data), f"{role} {name}", {"name", *wanted}, later)
+    parts = _object(cast(object, data), f"{role} '{name}'", {"name", *wanted}, later)
     return kinds[name](**{part: _READERS.get(part, _unchanged)(parts[part]) for part in wanted if part in parts})
 
 

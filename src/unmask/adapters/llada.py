@@ -66,7 +66,7 @@ def transfer_counts(
             "size",
             "be a blind size, or a function that makes one from a number of steps",
             found=check.type_of(design) if design is size else "",
-            detail="" if design is size else f"but it made {check.type_of(design)}",
+            detail="" if design is size else f"but this function made {check.type_of(design)}",
             remedy=check.BLIND_SIZE,
         )
     if design.steps > steps:

@@ -219,13 +219,13 @@ class Calibration:
             try:
                 losses[name] = decoded(part, length, texts)
             except check.InputError as error:
-                _refuse(error, f" of the order {check.clipped(name, 38)}")
+                _refuse(error, f" of the order {check.shown(name)}")
         rules: dict[str, MeasuredRule] = {}
         for name, part in cast("dict[str, Any]", found.get("rules", {})).items():
             try:
                 rules[name] = MeasuredRule.from_json(part, texts)
             except check.InputError as error:
-                _refuse(error, f" of the rule {check.clipped(name, 38)}")
+                _refuse(error, f" of the rule {check.shown(name)}")
         return cls(length, model, texts, losses, source, wanted, rules)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -144,4 +144,4 @@ class MeasuredRule:
 
 def _check_tokens(tokens: NDArray[Any]) -> None:
     if not np.all(tokens >= 1):  # costs are divided by them
-        raise check.InputError("tokens", "be at least 1 in each text", found=f"{tokens.min():g}")
+        raise check.InputError("tokens", "be at least 1 for each text", found=f"{tokens.min():g}")

@@ -47,8 +47,8 @@ from unmask.words.texts import Texts
 @click.option("--layout", metavar="HxW", help="With --dependence: also try orders for a grid, such as 28x28.")
 @click.option(
     "--evaluations", type=options.INTEGER, metavar="N",
-    help="With --dependence and --text or --data: number of evaluations that the search may spend on each text. "
-    f"[default: {EVALUATIONS}]",
+    help="With --dependence and texts (--text or --data): number of evaluations that the search may spend on each "
+    f"text. [default: {EVALUATIONS}]",
 )  # fmt: skip
 @options.length
 @options.seed
@@ -69,7 +69,7 @@ def advise(
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
     best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
-    fewest steps that is predicted to meet the target or, with --steps, the best schedule of that many steps. `advise`
+    fewest steps that is predicted to meet the target, or, with --steps, the best schedule of that many steps. `advise`
     also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
     is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by at most one
     percent. The predicted cost is for new texts, not for those used to choose the schedule. It is the cost at

@@ -56,7 +56,7 @@ _TABLE = (8, 16, 32, 64)
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
-    help="How many different numbers of visible tokens to try for random and spread orders. More is finer and slower.",
+    help="How many numbers of visible tokens to try for random and spread orders. A larger value is finer but slower.",
 )  # fmt: skip
 @click.option(
     "--dependence",
@@ -99,8 +99,8 @@ def calibrate(
 
     The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
     same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that
-    looks at predictions ('confidence', 'margin' or 'entropy', each with even sizes in 4, 8, 16 and 32 steps, and three
-    thresholds), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
+    looks at predictions ('confidence', 'margin' or 'entropy', each with three thresholds and even sizes in 4, 8, 16
+    and 32 steps), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
     'confidence/threshold:0.9', 'confidence/even:16', or, in blocks of 32 tokens, 'blocks-32/confidence/threshold:0.9'.
     'all' measures a small selection of these.
 

@@ -41,10 +41,13 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 @options.command
 @options.model
 @options.texts()
-@click.option("--order", "orders", type=options.Listed(options.ORDER), metavar="NAMES", help=options.ORDER_HELP)
+@click.option(
+    "--order", "orders", type=options.Listed(options.ORDER), metavar="NAMES",
+    help=f"One or more of {options.ORDERS_HELP}",
+)  # fmt: skip
 @click.option(
     "--size", "sizes", type=options.Listed(options.SIZE), metavar="NAMES",
-    help=f"{options.SIZE_HELP}; with --calibration also optimal or square-root.",
+    help=f"One or more of {options.SIZES_HELP}; with --calibration also optimal or square-root.",
 )  # fmt: skip
 @click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
 @click.option("--rule", "rules", type=options.Listed(options.RULE), metavar="NAMES", help=options.RULE_HELP)
@@ -92,13 +95,13 @@ def evaluate(
 ) -> Report:
     """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
-    The command replays every schedule in your lists on the text: it reveals the text's own tokens instead of drawing
-    new ones. Without lists, it compares two orders, random and comb, each with even sizes in 8, 16 and 32 steps. All
-    schedules use the same sequences and seeds, so their differences have small errors. The cost is a total: the model's
-    own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more a schedule
-    costs than revealing one token at a time in random order with the same model. This reference is an unbiased estimate
-    from 32 evaluations of each sequence; a replay would need one per token. Sizes such as threshold:0.9 choose the
-    number of steps themselves.
+    The command replays every schedule that you choose on the text: it reveals the text's own tokens instead of drawing
+    new ones. If you choose none, it compares two orders, random and comb, each with even sizes in 8, 16 and 32 steps.
+    All schedules use the same sequences and seeds, so their differences have small errors. The cost is a total: the
+    model's own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more a
+    schedule costs than revealing one token at a time in random order with the same model. This reference is an
+    unbiased estimate from 32 evaluations of each sequence; a replay would need one per token. Sizes such as
+    threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same. For such a model, the reference uses one random order per

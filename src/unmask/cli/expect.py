@@ -24,7 +24,7 @@ from unmask.words.workers import Workers, working
 @options.data
 @click.option(
     "--size", "names", type=options.Listed(options.BLIND_SIZE), metavar="NAMES", required=True,
-    help=options.BLIND_SIZE_HELP,
+    help=f"One or more of {options.BLIND_SIZES_HELP}",
 )  # fmt: skip
 @click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
 @click.option(

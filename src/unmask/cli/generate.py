@@ -56,9 +56,9 @@ _PARTS = (
     "--order",
     type=options.ORDER,
     metavar="NAME",
-    help=f"{options.ORDER_HELP} [default: what the model was trained with, else comb]",
+    help=f"One of {options.ORDERS_HELP} [default: what the model was trained with, else comb]",
 )
-@click.option("--size", type=options.SIZE, metavar="NAME", help=f"{options.SIZE_HELP}. [default: even]")
+@click.option("--size", type=options.SIZE, metavar="NAME", help=f"One of {options.SIZES_HELP}. [default: even]")
 @click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
 @click.option("--schedule", type=options.FILE, metavar="FILE", help="Use a schedule from a file instead.")
 @click.option("--revise", "revision", type=options.REVISION, metavar="NAME", help=options.REVISION_HELP)

@@ -9,9 +9,9 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, final
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,10 +19,32 @@ from click.shell_completion import CompletionItem
 # numpy and rich are imported where they are needed: the shell waits for this module at every press of the tab key.
 
 _LONGEST = 900  # letters of a sentence; what else a user wrote into it is left out
+_WHOLE = "\N{NON-BREAKING HYPHEN}"
+
+
+@final
+class _Help(click.HelpFormatter):
+    """Help in which no line ends inside a word with a hyphen: it could be an option that a reader copies."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _WHOLE))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
+        super().write_dl([(first, second.replace("-", _WHOLE)) for first, second in rows], *args, **kwargs)
+
+    def getvalue(self) -> str:
+        return super().getvalue().replace(_WHOLE, "-")
+
+
+@final
+class _Context(click.Context):
+    formatter_class = _Help
 
 
 class Command(click.Command):
     """A command whose function returns a `Report`, which is printed here: for people, or as JSON."""
+
+    context_class = _Context
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -133,6 +155,8 @@ class Group(click.Group):
         titles: Title -> the names of the commands listed under it.
         aliases: Another word for a command, with the command and a line for the list.
     """
+
+    context_class = _Context
 
     def __init__(
         self,

@@ -111,13 +111,13 @@ ORDER = Named(
 RULE = one_of("rule", RULES)
 REVISION = Named("revision", revisions.REVISION_WORDS, revisions.check_revision)
 
-BLIND_SIZE_HELP = (
-    f"One of {', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' or '.join(schedules.CURVE_SIZES)}."
+BLIND_SIZES_HELP = (
+    f"{', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' or '.join(schedules.CURVE_SIZES)}."
 )
 _OTHERS, _LAST = (*schedules.FREE_SIZES, *schedules.NUMBERED_SIZES[:-1]), schedules.NUMBERED_SIZES[-1]
-SIZE_HELP = f"One of {', '.join(_OTHERS)}, or {_LAST}"
-ORDER_HELP = (
-    f"One of {', '.join(schedules.ORDER_WORDS)}. comb has one segment per token of a step, and comb-16 has 16 "
+SIZES_HELP = f"{', '.join(_OTHERS)}, or {_LAST}"
+ORDERS_HELP = (
+    f"{', '.join(schedules.ORDER_WORDS)}. comb has one segment per token of a step, and comb-16 has 16 "
     "segments. whole-comb starts at the first position. spaced-4/ORDER keeps the positions of a step at least 4 "
     "apart."
 )
@@ -307,8 +307,8 @@ def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Ca
 
 allow = click.option(
     "--allow", multiple=True, metavar="WHERE:WHAT",
-    help="Allow only these tokens at a position, or at several, counted from 1: 3:abc or 10-20:0123456789. If the "
-    "model's tokens are not characters, separate words with spaces. You can also give a .json file of such rules. You "
-    "can repeat this option; for each position the last rule counts.",
+    help="Allow only these tokens at a position, or at each of several: 3:abc or 10-20:0123456789. Positions are "
+    "counted from 1. If the model's tokens are not characters, separate words with spaces. You can also give a .json "
+    "file of such rules. You can repeat this option; for each position the last rule counts.",
 )  # fmt: skip
 calibration = click.option("--calibration", type=FILE, metavar="FILE", help="File written by `unmask calibrate`.")

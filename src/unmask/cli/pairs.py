@@ -53,7 +53,7 @@ def sides(layout: str | None) -> tuple[int, int] | None:
         return None
     found = layout.lower().split("x")
     if len(found) != 2 or not all(side.isdecimal() and len(side) < 6 and int(side) > 0 for side in found):
-        what = "be a number of rows, an x and a number of columns, as in 28x28"
+        what = "be positive numbers of rows and columns with an x between them, as in 28x28"
         raise check.InputError("layout", what, found=check.shown(layout))
     return int(found[0]), int(found[1])
 
@@ -67,8 +67,8 @@ def wrong_cells(layout: tuple[int, int], length: int, remedy: str = "") -> check
         remedy: The way out.
     """
     height, width = layout
-    found = f"{height}x{width}, which has {height * width:,}"
-    return check.InputError("layout", f"have a cell for each of the {length:,} positions", found=found, remedy=remedy)
+    detail = f"but {height}x{width} has {height * width:,}"
+    return check.InputError("layout", f"have {length:,} cells, one for each position", detail=detail, remedy=remedy)
 
 
 def check_measurable_pairs(

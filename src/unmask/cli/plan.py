@@ -32,7 +32,7 @@ _OWN = "minimax"  # the size that --gauge makes; it has no meaning without the f
 )
 @click.option(
     "--size", type=options.Listed(options.PLANNED_SIZE), metavar="NAME",
-    help=f"{options.BLIND_SIZE_HELP} With --target, you can give a list.",
+    help=f"One of {options.BLIND_SIZES_HELP} With --target, you can give a list.",
 )  # fmt: skip
 @click.option("--gauge", "measure", type=options.FILE, metavar="FILE", help="Plan the minimax schedule for this gauge.")
 @click.option("--tc", type=options.NUMBER, help="With --target: total correlation of the data, in nats.")
@@ -51,10 +51,10 @@ def plan(
 ) -> Report:
     """Show the sizes of a schedule and what it guarantees, or find the fewest steps for a target.
 
-    A guarantee is a factor c: for every distribution of that length, the expected KL is at most c times its dependence.
-    There is one factor for each measure of dependence: the total correlation (tc), the dual total correlation (dtc),
-    the smaller of the two (min), and their sum, which equals the sum of I(X_i; X_-i) over the tokens (sum). No schedule
-    with random positions has a smaller factor than the minimax sizes.
+    A guarantee is a factor c: for every distribution of the given length, the expected KL is at most c times its
+    dependence. There is one factor for each measure of dependence: the total correlation (tc), the dual total
+    correlation (dtc), the smaller of the two (min), and their sum, which equals the sum of I(X_i; X_-i) over the tokens
+    (sum). No schedule with random positions has a smaller factor than the minimax sizes.
 
     The sizes 'optimal' and 'square-root' are made for a loss curve, which comes from a distribution (see `unmask
     expect`) or from a file. A curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: as a JSON
@@ -63,9 +63,10 @@ def plan(
 
     With --target, the command finds the fewest steps instead; `unmask steps` is another name for this. Say what you
     know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC, the command computes
-    guarantees for every distribution with these values, in three versions: by the paper's theorem, by its simplified
-    formula, and exactly. It does this for the paper's sizes and for the minimax sizes, which are the best possible. For
-    a distribution or a curve, you also get the fewest steps that each schedule needs on exactly that data.
+    guarantees for every distribution with these values, in three versions: by the theorem of Zhao & Cai's paper, by
+    its simplified formula, and exactly. It does this for the paper's sizes and for the minimax sizes, which are the
+    best possible. For a distribution or a curve, you also get the fewest steps that each schedule needs on exactly
+    that data.
 
     \b
     Examples:

@@ -107,12 +107,12 @@ def train(
     A bidirectional model learns to fill random sets of positions (--masks), or the sets that certain schedules visit
     (--schedule). You can use it with any schedule, and it runs again at every step. A model that is causal in the
     schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
-    each token only once, but it works well only with these schedules. Of every eight --layers, five process the known
-    tokens and three read from them. One text in eight begins with given tokens, so the model learns to
-    continue a prompt.
+    each token only once, but it works well only with these schedules. Of every eight layers (--layers), five
+    process the known tokens and three read from them. One text in eight begins with given tokens, so the model learns
+    to continue a prompt.
 
     Here, a schedule is an order that does not look at predictions, with even sizes in a given number of steps.
-    left-to-right with as many steps as tokens gives an ordinary language model.
+    With as many steps as tokens, left-to-right gives an ordinary language model.
 
     \b
     Examples:

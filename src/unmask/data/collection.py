@@ -178,5 +178,5 @@ def _iterated(name: str, values: Iterable[T]) -> Iterator[T]:
 
 def _check_room(count: int, width: int) -> None:
     if count * width > check.ROOM:
-        remedy = "Draw a sample of them with {most}, or read them in chunks."
-        raise check.InputError("data", f"have rows of at most {check.ROOM:,} tokens in total", remedy=remedy)
+        remedy = "Draw a sample of the rows with {most}, or read them in chunks."
+        raise check.InputError("data", f"have at most {check.ROOM:,} tokens in all rows together", remedy=remedy)

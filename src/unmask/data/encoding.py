@@ -85,7 +85,7 @@ def _of_text(model: "Model", row: Row) -> Encoded:
     masked = np.ones(tokens.size, dtype=np.bool_)
     if isinstance(row.given, str):
         mask = model.predictor.mask
-        with _naming(row, "given"):
+        with _naming(row, "text with gaps"):
             shown = np.array(model.codec.prompt(row.given, mask), dtype=np.int64)
         if shown.size != tokens.size:
             must = "have the same number of tokens in a text and in its version with gaps"
@@ -95,7 +95,7 @@ def _of_text(model: "Model", row: Row) -> Encoded:
             must = "have the same tokens in a text and in its version with gaps, except at the gaps"
             raise _bad(row, must, f"has {_piece(model, shown[other][0])} instead of {_piece(model, tokens[other][0])}")
     elif row.given is not None:
-        with _naming(row, "given"):  # positions from 0 on, each once
+        with _naming(row, "given position"):  # positions from 0 on, each once
             masked[check.positions("given", sorted(set(row.given)), tokens.size)] = False
     return _checked(model, row, Encoded(tokens, masked))
 
@@ -123,7 +123,7 @@ def _encoded(model: "Model", row: Row, part: str, text: str) -> NDArray[np.int64
 
 def _checked(model: "Model", row: Row, found: Encoded) -> Encoded:
     if not found.masked.any():
-        raise _bad(row, "have something to fill in each row", "has nothing to fill")
+        raise _bad(row, "have at least one token to fill in each row", "has none")
     known = found.tokens[found.tokens != model.predictor.mask]
     if known.size and not (known.min() >= 0 and known.max() < model.predictor.vocab):
         raise _bad(row, f"contain only the {model.predictor.vocab} tokens of the model", "has others")
@@ -143,7 +143,7 @@ def _naming(row: Row, part: str) -> Generator[None]:
         if isinstance(error, check.InputError) and error.argument == "model":
             raise
         known = isinstance(error, check.InputError)
-        cause = error.about(part) if known else check.InputError(part, "be text that the model can encode")
+        cause = error.about(part) if known else check.InputError(part, "contain only what the model can encode")
         raise _bad(row, "fit the model", "does not").changed(cause=cause) from None
 
 

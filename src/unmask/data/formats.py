@@ -6,7 +6,7 @@ and columns are nobody's mistake, and blank lines are no rows.
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, final
 
@@ -153,7 +153,7 @@ def json_lines(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
         elif wanted.column in found:
             yield wanted.row(number, found[wanted.column])
         else:
-            raise _no_column(wanted.column, wanted.place(number), list(found))
+            raise _no_column(wanted.column, f"key on {wanted.place(number)}", list(found))
 
 
 def comma(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
@@ -233,10 +233,17 @@ def _neither(found: dict[str, Any], line: int, wanted: Wanted) -> check.InputErr
     must = "hold a prompt and its answer, or a text, in each line"
     has = [key for key in ("prompt", "answer", "text", "given") if found.get(key) is not None]
     if has == ["answer"] or len(has) > 1:
-        return wanted.bad(line, must, f"has {' and '.join(has)}" + (" alone" if len(has) == 1 else ""))
-    keys = ", ".join(found)
-    remedy = "Name the key of the text with {column}." if keys else ""
-    return wanted.bad(line, must, f"has only {keys}" if keys else "has nothing").changed(remedy=remedy)
+        return wanted.bad(line, must, f"has {'only ' if len(has) == 1 else ''}{_together(has)}")
+    if nulls := [key for key in ("prompt", "answer", "text", "given") if key in found and not has]:
+        return wanted.bad(line, must, f"has null for {_together(nulls)}")
+    remedy = "Name the key of the text with {column}." if found else ""
+    has_no_more = f"has only {_together(list(found))}" if found else "is an empty object"
+    return wanted.bad(line, must, has_no_more).changed(remedy=remedy)
+
+
+def _together(keys: Sequence[str]) -> str:
+    *others, last = keys
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _given(value: Any, line: int, wanted: Wanted) -> str | tuple[int, ...] | None:
@@ -246,8 +253,8 @@ def _given(value: Any, line: int, wanted: Wanted) -> str | tuple[int, ...] | Non
         places = cast(list[Any], value)
         if all(type(place) is int and place >= 0 for place in places):
             return tuple(places)
-    must = "list the given positions, or give the text with '_' for each token to fill"
-    raise wanted.bad(line, must, f"says {json.dumps(value)}")
+    must = "hold, in 'given', a list of positions or the text with '_' for each token to fill"
+    raise wanted.bad(line, must, f"has {json.dumps(value)}")
 
 
 def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
@@ -266,7 +273,7 @@ def _table(lines: Numbered, wanted: Wanted, delimiter: str) -> Iterator[Row]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise wanted.bad(start, "be a valid table", f"does not begin a valid row: {error}") from None
+            raise wanted.bad(start, "be a valid table", f"is not valid: {error}", "row that begins") from None
         if cells is None:
             return
         if not cells or (len(cells) == 1 and not cells[0].strip() and len(names) != 1):
@@ -289,10 +296,10 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
         detail = f"but {where} has {check.shown(column)} twice"
         raise check.InputError("column", "be the name of one column", detail=detail)
     if column not in names:
-        raise _no_column(column, where, names)
+        raise _no_column(column, f"column of {where}", names)
     return names.index(column)
 
 
-def _no_column(column: str, where: str, names: Iterable[str]) -> check.InputError:
-    remedy = f"It has {', '.join(names) or 'none'}."
-    return check.InputError("column", f"be the name of a column of {where}", found=check.shown(column), remedy=remedy)
+def _no_column(column: str, where: str, names: Sequence[str]) -> check.InputError:
+    remedy = f"Choose from {', '.join(names)}." if names else "There is none."
+    return check.InputError("column", f"be the name of a {where}", found=check.shown(column), remedy=remedy)

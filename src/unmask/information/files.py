@@ -157,7 +157,7 @@ def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: 
             raise check.InputError(
                 name,
                 f"have one number per line or two columns {symbol},{key}",
-                detail=f"but line {number} of '{path}' has {len(words)} columns",
+                detail=f"but line {number} of '{path}' has {len(words)} column{'s' if len(words) > 1 else ''}",
             )
         row = [_number(word) for word in words]
         if None in row:

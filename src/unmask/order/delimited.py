@@ -46,7 +46,7 @@ class Delimited(Order):
         threshold: float = 0.3,
         window: float = 0.25,
     ):
-        check.instance("order", order, BlindOrder | ReactiveOrder | Spaced, "be an order other than Blocks")
+        check.instance("order", order, BlindOrder | ReactiveOrder | Spaced, "be an order without blocks")
         given = check.listed("delimiters", delimiters, "be a list of token ids", most=check.LONGEST)
         ids = tuple(check.integer("delimiters", token, least=0, most=check.EXACT) for token in given)
         if not ids:

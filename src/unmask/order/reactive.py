@@ -68,7 +68,7 @@ class Blocks(Order):
         check.integer("length", self.length, least=1, most=check.EXACT)
         if self.start is not None:
             check.integer("start", self.start, least=0, most=check.LONGEST)
-        check.instance("order", self.order, BlindOrder | ReactiveOrder | Spaced, "be an order other than Blocks")
+        check.instance("order", self.order, BlindOrder | ReactiveOrder | Spaced, "be an order without blocks")
 
     def blocks(self, positions: Positions) -> list[Positions]:
         positions = ascending(positions)

@@ -28,7 +28,7 @@ class Edit(Rewrite):
 
     def __post_init__(self):
         if check.real("threshold", self.threshold, least=0.0) > 1:
-            raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
+            raise check.InputError("threshold", "be a probability between 0 and 1", found=f"{self.threshold:g}")
         check.integer("afterwards", self.afterwards, least=0, most=check.LONGEST)
 
     @property

@@ -86,7 +86,7 @@ class Threshold(Reactive):
 
     def __post_init__(self) -> None:
         if check.real("threshold", self.threshold, least=0.0) > 1:
-            raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
+            raise check.InputError("threshold", "be a probability between 0 and 1", found=f"{self.threshold:g}")
 
     def count(self, ranked: Ranked) -> "Tensor":
         return leading(ranked.confidence >= self.threshold, ranked.valid)

@@ -41,7 +41,7 @@ class Stable(Reactive):
 
     def __post_init__(self) -> None:
         if check.real("threshold", self.threshold, least=0.0) > 1:
-            raise check.InputError("threshold", "be a probability, at most 1", found=f"{self.threshold:g}")
+            raise check.InputError("threshold", "be a probability between 0 and 1", found=f"{self.threshold:g}")
         check.real("divergence", self.divergence, above=0.0)
         check.integer("history", self.history, least=1, most=64)
 

@@ -36,6 +36,14 @@ def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> No
         raise check.InputError(option, f"end in {', '.join(others)} or {last}", found=check.shown(str(path.name)))
 
 
+def unwritable(folder: Path, error: OSError) -> check.InputError:
+    """What is said of a folder that cannot be made or written to."""
+    reason = (error.strerror or "it failed").lower()
+    if isinstance(error, NotADirectoryError):
+        reason = "part of its path is a file"
+    return check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})")
+
+
 @contextmanager
 def staged(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, whose files move into it together when the block ends well.
@@ -52,8 +60,7 @@ def staged(folder: Path) -> Iterator[Path]:
     except FileExistsError:
         raise check.InputError("output", "be a folder", found=f"the file '{folder}'") from None
     except OSError as error:
-        reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})") from None
+        raise unwritable(folder, error) from None
     complete = False
     try:
         with workplace(folder) as stage:

@@ -27,6 +27,7 @@ from unmask.schedule import Schedule
 from unmask.train import EveryStep, Lessons, Masks, MixedMasks, Recipe, ScheduleMasks, UniformMasks
 from unmask.train.memory import fitting
 from unmask.words.mistakes import MISTAKES
+from unmask.words.outputs import unwritable
 from unmask.words.schedules import check_combs, order_named
 
 MASKS = ("uniform", "comb")
@@ -245,8 +246,7 @@ def claim(folder: Path, about: dict[str, Any], rank: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         _claim(folder, path, about)
     except OSError as error:
-        reason = (error.strerror or "it failed").lower()
-        raise check.InputError("output", "be a writable folder", found=f"'{folder}' ({reason})") from None
+        raise unwritable(folder, error) from None
 
 
 def _claim(folder: Path, path: Path, about: dict[str, Any]) -> None:
