@@ -178,7 +178,7 @@ def _report_charts(view: measured.Overview) -> list[Chart]:
     if sizes.size:  # where predictions decide the sizes, there is nothing to draw beforehand
         bars = Bars(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index.get(chosen, len(index)))
         said = f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}."
-        charts.append(Chart("implied", "The implied schedule", said, "step", "tokens", [bars]))
+        charts.append(Chart("implied", "The advised schedule", said, "step", "tokens", [bars]))
     if view.losses:
         charts += _order_charts(view, index)
     if view.tried and not view.losses:

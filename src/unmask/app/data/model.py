@@ -68,7 +68,7 @@ class Overview:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """The sizes of the implied schedule."""
+        """The sizes of the advised schedule."""
         return self.advice.plan.sizes
 
     def record(self) -> dict[str, Any]:
