@@ -227,6 +227,18 @@ def test_how_quick_the_page_is_is_what_was_measured():
     assert max(alone["most_ms"], result["first"]["most_ms"]) <= 300
 
 
+def test_how_long_a_newcomer_waits_is_what_was_measured():
+    page = " ".join((ROOT / "docs" / "start.md").read_text(encoding="utf-8").split())
+    result = json.loads((ROOT / "benchmarks" / "results" / "newcomer.json").read_text(encoding="utf-8"))
+    took = {name: f"{seconds:.0f} seconds" for name, seconds in result["seconds"].items()}
+    assert result["machine"] == "2 CPU cores"
+    assert f"On two CPU cores, `make demo` took {took['make demo']} in an empty clone" in page
+    assert f"the first text moved and was finished {took['watch a text']} after `unmask generate`" in page
+    assert f"calibrating the built-in model on a page of text took {took['measure a text']}" in page
+    assert f"training the small model below for 200 steps took {took['train a model']}" in page
+    assert f"and calibrating it took {took['calibrate it']}" in page
+
+
 def test_how_many_clients_the_page_bears_is_what_was_measured():
     page = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8").replace("\n", " ")
     result = json.loads((ROOT / "benchmarks" / "results" / "page_clients.json").read_text(encoding="utf-8"))
