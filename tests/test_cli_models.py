@@ -114,7 +114,10 @@ def test_models_that_cannot_be_loaded_are_refused_in_a_sentence(place, tmp_path)
     (tmp_path / "empty.safetensors").write_bytes(b"")
     (tmp_path / "words.safetensors").write_text("these are no weights")
     save_file({"x": torch.zeros(2)}, tmp_path / "foreign.safetensors")
-    assert "does not exist" in complaint("generate --model", tmp_path / "none.safetensors")
+    found = complaint("generate --model", tmp_path / "none.safetensors")
+    assert "does not exist" in found
+    assert "hf:" not in found
+    assert complaint("generate --model bert-base").endswith("A model from Hugging Face would be hf:bert-base.")
     found = complaint("generate --model", tmp_path)
     assert f"--model must contain model.safetensors if it is a folder, but '{tmp_path}' does not." in found
     for name in ("half", "empty", "words"):

@@ -66,10 +66,10 @@ def test_the_same_curve_in_every_format(tmp_path, text):
         ("0.5,1\n1,0.5", "must have whole numbers of at least 0 in column n, but '{file}' has 0.5."),
         ("-1,1\n0,0.5", "but '{file}' has -1."),
         ("0,1\n1e300,0.5", "must have whole numbers of at least 0 in column n, but '{file}' has 1e+300."),
-        ('"', "but line 1 of '{file}' is neither: unexpected end of data."),
-        ('1\n"0.5\n0', "but line 2 of '{file}' is neither: unexpected end of data."),
+        ('"', "but line 1 of '{file}' cannot be read: unexpected end of data."),
+        ('1\n"0.5\n0', "but line 2 of '{file}' cannot be read: unexpected end of data."),
         ('""', "must have at least one number, but '{file}' has none."),
-        (f"1\n{'1' * 131_073}", "but line 2 of '{file}' is neither: field larger than field limit (131072)."),
+        (f"1\n{'1' * 131_073}", "but line 2 of '{file}' cannot be read: field larger than field limit (131072)."),
         (",".join(["1"] * 100_000), "but line 1 of '{file}' has 100000 columns."),
         ("1\n0.5\n-0.1", "must not be negative, but '{file}' has -0.1 at 2 visible tokens."),
         (

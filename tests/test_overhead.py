@@ -70,6 +70,6 @@ def test_what_a_prediction_is_told_later_is_checked_when_it_is_read():
     assert asked == ["places"]
     with pytest.raises(InputError, match="Argument 'progress' must hold one number for each of the 3 rows"):
         told.progress  # noqa: B018 - reading is what fails
-    with pytest.raises(InputError, match="Argument 'places' must hold one place for each of the 3 rows"):
+    with pytest.raises(InputError, match="Argument 'places' must hold one integer for each of the 3 rows"):
         prediction.at(torch.zeros(3), torch.zeros(3))
     assert (prediction.places, prediction.progress) == (None, None)

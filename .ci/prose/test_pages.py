@@ -233,9 +233,9 @@ def test_how_long_a_newcomer_waits_is_what_was_measured():
     took = {name: f"{seconds:.0f} seconds" for name, seconds in result["seconds"].items()}
     assert result["machine"] == "2 CPU cores"
     assert f"On two CPU cores, `make demo` took {took['make demo']} in an empty clone" in page
-    assert f"the first text moved and was finished {took['watch a text']} after `unmask generate`" in page
-    assert f"calibrating the built-in model on a page of text took {took['measure a text']}" in page
-    assert f"training the small model below for 200 steps took {took['train a model']}" in page
+    assert f"`unmask generate --watch` took {took['watch a text']} to show a finished text" in page
+    assert f"Calibrating the built-in model on a page of text took {took['measure a text']}" in page
+    assert f"Training the small model below took {took['train a model']} for 200 steps" in page
     assert f"and calibrating it took {took['calibrate it']}" in page
 
 

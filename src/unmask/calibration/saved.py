@@ -62,7 +62,7 @@ def _order(data: object) -> BlindOrder:
     try:
         order = decode(data, "order", SAVED_ORDERS)
     except RecursionError:
-        raise check.InputError("order", "be an order", found="orders nested too deeply") from None
+        raise check.InputError("order", "be nested less deeply") from None
     if not isinstance(order, BlindOrder):
         raise check.InputError("order", "be a blind order", found=check.type_of(order))
     return order

@@ -56,7 +56,7 @@ _TABLE = (8, 16, 32, 64)
 @options.length
 @click.option(
     "--points", type=options.INTEGER, default=33, show_default=True, metavar="P",
-    help="How many numbers of visible tokens to try for random and spread orders. A larger value is finer but slower.",
+    help="Measure random and spread orders at this many numbers of visible tokens. A larger value is finer but slower.",
 )  # fmt: skip
 @click.option(
     "--dependence",
@@ -90,19 +90,19 @@ def calibrate(
 
     For each order, the command measures the loss with different numbers of tokens visible. For a comb, it does so
     whenever one more token of every segment is visible, and for 'left-to-right' after every token. For other orders,
-    --points says how many such numbers it tries. 'left-to-right' takes one evaluation per token. In return, `unmask
-    advise` has one more reference, the cost of revealing one token at a time in that order.
+    --points sets how many numbers of visible tokens it tries. 'left-to-right' takes one evaluation per token. In
+    return, `unmask advise` has one more reference, the cost of revealing one token at a time in that order.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
     model. Each time you run the same command again, it uses twice as many. To choose the number yourself, set --texts.
     The file is saved after every order. If the command is interrupted, run it again and it continues from there.
 
     The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
-    same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule is one of: an order that
-    looks at predictions ('confidence', 'margin' or 'entropy', each with three thresholds and even sizes in 4, 8, 16
-    and 32 steps), 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size:
-    'confidence/threshold:0.9', 'confidence/even:16', or, in blocks of 32 tokens, 'blocks-32/confidence/threshold:0.9'.
-    'all' measures a small selection of these.
+    same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule can be 'confidence',
+    'margin' or 'entropy', each of which is run with three thresholds and with even sizes in 4, 8, 16 and 32 steps. It
+    can be 'entropy-bound', or a published rule such as 'fast-dllm'. It can also be an order and a size, such as
+    'confidence/threshold:0.9' or 'confidence/even:16'; in blocks of 32 tokens, write
+    'blocks-32/confidence/threshold:0.9'. 'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
     spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right with one token per step. The

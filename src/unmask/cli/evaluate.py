@@ -95,11 +95,11 @@ def evaluate(
 ) -> Report:
     """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
-    The command replays every schedule that you choose on the text: it reveals the text's own tokens instead of drawing
-    new ones. If you choose none, it compares two orders, random and comb, each with even sizes in 8, 16 and 32 steps.
-    All schedules use the same sequences and seeds, so their differences have small errors. The cost is a total: the
-    model's own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more a
-    schedule costs than revealing one token at a time in random order with the same model. This reference is an
+    The command replays the text under every schedule that you choose: it reveals the text's own tokens instead of
+    drawing new ones. If you choose none, it compares two orders, random and comb, each with even sizes in 8, 16 and 32
+    steps. All schedules use the same sequences and seeds, so their differences have small errors. The cost is a total:
+    the model's own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more
+    a schedule costs than revealing one token at a time in random order with the same model. This reference is an
     unbiased estimate from 32 evaluations of each sequence; a replay would need one per token. Sizes such as
     threshold:0.9 choose the number of steps themselves.
 
@@ -142,10 +142,11 @@ def evaluate(
     bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (from the
     row that is best on these texts) and difference_error (excess and difference are paired text by text), predicted
     (null if the calibration cannot predict it) and predicted_error (approximate). The others are evaluations (to write
-    a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise as many as evaluations) and
-    tokens_per_evaluation (valid tokens divided by evaluations, each summed over all sequences; valid tokens are those
-    before the end of a text, if it has one). With --verify, there are also verified (forecast evaluations for a
-    verified sequence, null if the schedule looks at predictions) and verified_error (its standard error over texts).
+    a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise the same number as
+    evaluations) and tokens_per_evaluation (valid tokens divided by evaluations, each summed over all sequences; valid
+    tokens are those before the end of a text, if it has one). With --verify, there are also verified (forecast
+    evaluations for a verified sequence, null if the schedule looks at predictions) and verified_error (its standard
+    error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)

@@ -118,7 +118,9 @@ def _one(names: list[str] | None, measure: Path | None) -> str:
         if name not in (None, _OWN):
             remedy = "Leave out one of the two."
             raise check.InputError(
-                "", f"Size '{name}' cannot be used with {{gauge}}, which makes the size '{_OWN}'", remedy=remedy
+                "",
+                f"Size '{name}' cannot be used with {{gauge}}, because {{gauge}} plans the size '{_OWN}'",
+                remedy=remedy,
             )
         return _OWN
     if name == _OWN:

@@ -144,7 +144,7 @@ def _from_csv(text: str, path: str | PathLike[str], name: str, key: str, first: 
             raise check.InputError(
                 name,
                 f"have one number per line or two columns {symbol},{key}",
-                detail=f"but line {number} of '{path}' is neither: {error}",
+                detail=f"but line {number} of '{path}' cannot be read: {error}",
             ) from None
         if any(words):
             lines.append((number, words))

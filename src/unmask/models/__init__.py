@@ -91,7 +91,11 @@ def load(
             )  # fmt: skip
         if not path.exists():
             known = ", ".join(MODELS)
-            raise check.InputError("model", f"be {known} or a model file", detail=f"but '{path}' does not exist")
+            elsewhere = f"A model from Hugging Face would be hf:{name}."
+            raise check.InputError(
+                "model", f"be {known} or a model file", detail=f"but '{path}' does not exist",
+                remedy="" if path.suffix == ".safetensors" else elsewhere,
+            )  # fmt: skip
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise unreadable(path, "model", error) from None
     return _read(str(name), path / FILE if path.is_dir() else path, device)

@@ -81,7 +81,8 @@ class Prediction:
     def _checked_places(self, places: Tensor) -> Tensor:
         check.instance("places", places, Tensor, "be a tensor of integers")
         if places.shape != (len(self),) or not integral(places):
-            raise check.InputError("places", f"hold one place for each of the {len(self)} rows")
+            found = f"{places.dtype} of shape {tuple(places.shape)}"
+            raise check.InputError("places", f"hold one integer for each of the {len(self)} rows", found=found)
         return places
 
     def _checked_progress(self, progress: Tensor) -> Tensor:
