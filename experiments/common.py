@@ -111,3 +111,17 @@ def passes(shape: Any, steps: float, *, reads: float) -> float:
     readers = shape.readers * shape.width * (2 * shape.width + 3 * shape.reader_hidden)
     layers = shape.layers * shape.width * (4 * shape.width + 3 * shape.hidden) + 2 * shape.width**2
     return (steps * layers + reads * readers) / (layers + readers)
+
+
+def looked_at(steps: float, blocks: float = 1) -> float:
+    """How many positions a rule that looks at predictions reads, over those that it fills.
+
+    Before each step it reads the masked positions of the current block. In even steps these are all positions of the
+    block, then one step's fewer each time: (steps + 1) / 2 times its positions in all. For sizes that are not even it
+    is an estimate.
+
+    Arguments:
+        steps: Evaluations of a text.
+        blocks: How many blocks it is filled in, one after the other.
+    """
+    return (steps / blocks + 1) / 2

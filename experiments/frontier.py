@@ -153,8 +153,7 @@ def both_ways(each: dict[str, str], anchor: float):
     if not (blind or reactive or (each["order"], each["size"]) == ("left-to-right", "one by one")):
         return None
     steps = float(each["steps"])
-    # A rule that looks at predictions reads all masked positions at every step: half of the text, on average.
-    reads = 0.5 * steps if reactive else 1.0
+    reads = common.looked_at(steps) if reactive else 1.0
     return {
         "model": "both ways", "order": each["order"], "size": each["size"], "steps": f"{steps:g}",
         "passes": f"{passes_both_ways(steps, reads=reads):.3g}", "bits": f"{float(each['bits']):.4f}",

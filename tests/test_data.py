@@ -193,6 +193,7 @@ EACH = "hold a prompt and its answer, or a text, in each line, but line 2 of 'F'
         ('{"text": null}', f"{EACH} has null for text."),
         ('{"id": 1, "body": "a"}', f"{EACH} has only id and body. Name the key of the text with 'column'."),
         ('{"answer": "b"}', f"{EACH} has only answer."),
+        ('{"given": "a"}', f"{EACH} has only given."),
         ('{"prompt": "a"}', "have an answer to each prompt, but line 2 of 'F' has none."),
         ('{"prompt": "a", "answer": null}', "have an answer to each prompt, but line 2 of 'F' has none."),
         ('{"prompt": "a", "answer": ""}', "have something in each row, but the answer on line 2 of 'F' is empty."),

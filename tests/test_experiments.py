@@ -4,8 +4,10 @@ import csv
 import importlib
 import subprocess
 import sys
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -209,3 +211,32 @@ def test_learned_orders_are_the_best_of_two_laws_with_every_seed(script):
     for steps in (3, 4, 6):
         sizes = [12 // steps] * steps
         assert table.excess(found.best(sizes)) <= 1.05 * table.excess(table.best(sizes))
+
+
+@pytest.mark.parametrize("block", [None, 16])
+@pytest.mark.parametrize("steps", [1, 2, 4, 8])
+def test_a_rule_that_looks_reads_as_many_positions_as_is_counted(script, block, steps):
+    """What a rule that looks at predictions asks for, counted: in blocks, it is asked about one block at a time."""
+    torch = pytest.importorskip("torch")
+    from unmask import ExactPredictor, Sampler, Schedule, order, size
+    from unmask.distribution import Markov
+    from unmask.predict import MaskPredictor
+    from unmask.predict.wrappers import Wrapper
+
+    @dataclass(frozen=True, eq=False)
+    class Counting(Wrapper):
+        predictor: MaskPredictor
+        read: ClassVar[int] = 0
+
+        def __call__(self, tokens, masked, rows=None):
+            type(self).read += int(masked.sum()) if rows is None else len(rows)
+            return self.predictor(tokens, masked, rows)
+
+    which = order.Margin() if block is None else order.Blocks(order.Margin(), block)
+    with torch.no_grad():
+        trace = Sampler(
+            Counting(ExactPredictor(Markov.sticky(5, 0.4, 64))), Schedule(size.Even(steps), which)
+        ).run((2, 64), rng=0)  # fmt: skip
+    blocks = 1 if block is None else 64 // block
+    assert trace.evaluations.tolist() == [steps * blocks] * 2
+    assert script("common").looked_at(steps * blocks, blocks) == Counting.read / (2 * 64)

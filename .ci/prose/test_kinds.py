@@ -271,6 +271,16 @@ def test_what_to_use_when_follows_from_the_costs(page):
     for row in rows("molecules"):
         if row["network"] == "both" and row["order"] != "advised":
             assert all(float(row["bits"]) > cost for n, cost in advised.items() if float(row["evaluations"]) <= int(n))
+    for draw, fewest in (("temperature 1", 4.1), ("greedy", 3.9)):  # on countdown, a quarter of 16 is 4
+        scored = [r for r in rows("countdown", "-scores") if (r["network"], r["draw"]) == ("both", draw)]
+        for most in (4.6, 6.2, 7.1, 8, 9.2):
+            allowed = [r for r in scored if float(r["evaluations"]) <= most]
+            best = max(allowed, key=lambda r: float(r["right"]))
+            assert float(best["evaluations"]) > fewest
+            assert best["rule"].startswith(
+                ("confidence/threshold", *([] if draw == "greedy" else ["entropy/entropy-bound"]))
+            )
+    assert "an entropy bound or a confidence threshold (greedy: a threshold), if you can afford more" in page
     for n in atlastables.budgets(rows("digits")):
         planned = {
             (r["order"], r["size"].partition(":")[0]): float(r["bits"])

@@ -206,6 +206,9 @@ def test_the_frontier_says_what_was_measured():
     ]
     assert 0.008 < lost < 0.009
     assert f"costs only {few[0] - few[1]:.3f} bits less than 16 steps" in page
+    gained = few[0] - float(found["causal", "comb", "even", "32"]["bits"])
+    assert round(gained / (few[0] - few[1])) == 9
+    assert f"loses only {few[0] - few[1]:.3f} bits, and a comb in 32 steps instead of 16 gains nine times that" in page
     over = [
         made["order", name] - made["order", "comb 16"] for run, name in made if run == "order" and name != "comb 16"
     ]

@@ -20,10 +20,11 @@ from experiments.atlas.measuring import Cost
 from experiments.atlas.networks import BOTH, NETWORKS
 from experiments.atlas.parts import Atlas, say
 
-from unmask import InputError
+from unmask import InputError, order
 from unmask._atomic import replacing
 from unmask.calibration.choice import TOLERANCE
 from unmask.models.weights import load
+from unmask.schedule import Schedule
 
 COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
 CHOICES = (
@@ -103,8 +104,7 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
             which, _, how_many = rule.name.rpartition("/")
             over, over_error = (math.nan, math.nan) if anchor is None else paired(cost, anchor)
             spent = float(cost.evaluations.mean())
-            # A rule that looks reads all masked positions before each step: of even steps half of them on average.
-            looks = reads if rule.schedule.blind else reads * (spent + 1) / 2
+            looks = 1.0 if rule.schedule.blind else common.looked_at(spent, blocks(rule.schedule, atlas.kind.length))
             yield {
                 "network": network,
                 "order": which,
@@ -112,13 +112,18 @@ def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
                 "evaluations": spent,
                 # What is known is computed once by a network that is causal in the schedule, and anew by the others.
                 "passes": common.passes(
-                    networks.shape_of(atlas.kind, network), spent if network in BOTH else 1.0, reads=looks
+                    networks.shape_of(atlas.kind, network), spent if network in BOTH else 1.0, reads=reads * looks
                 ),
                 "bits": float(cost.bits.mean()),
                 "error": measuring.error(cost.bits),
                 "over": over,
                 "over_error": over_error,
             }
+
+
+def blocks(schedule: Schedule, length: int) -> int:
+    """In how many blocks a schedule fills a text of that length, one after the other."""
+    return math.ceil(length / schedule.order.length) if isinstance(schedule.order, order.Blocks) else 1
 
 
 def choices(atlas: Atlas) -> Iterator[dict[str, object]]:

@@ -79,6 +79,8 @@ class Listed(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
         parts = [word.strip() for word in str(value).split(",")]
+        if parts == [""]:
+            raise check.InputError(_name(param), "not be empty")
         if not all(parts):
             raise check.InputError(
                 _name(param), "have an item before and after every comma", found=check.shown(str(value))

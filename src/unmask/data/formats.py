@@ -15,6 +15,7 @@ from unmask._files import check_file
 from unmask.data.streams import LINE, named
 
 Numbered = Iterator[tuple[int, str]]
+_KEYS = ("prompt", "answer", "text", "given")  # those that a row of JSON lines may have
 _BATCH = 1024  # rows of a Parquet file at a time
 _BUFFER = 1 << 20  # bytes of it
 
@@ -231,12 +232,12 @@ def _written(found: dict[str, Any], line: int, wanted: Wanted) -> Row:
 def _neither(found: dict[str, Any], line: int, wanted: Wanted) -> check.InputError:
     """The sentence for an object that describes no row."""
     must = "hold a prompt and its answer, or a text, in each line"
-    has = [key for key in ("prompt", "answer", "text", "given") if found.get(key) is not None]
+    has = [key for key in _KEYS if found.get(key) is not None]
     if has == ["answer"] or len(has) > 1:
         return wanted.bad(line, must, f"has {'only ' if len(has) == 1 else ''}{_together(has)}")
-    if nulls := [key for key in ("prompt", "answer", "text", "given") if key in found and not has]:
+    if nulls := [key for key in _KEYS if key in found and not has]:
         return wanted.bad(line, must, f"has null for {_together(nulls)}")
-    remedy = "Name the key of the text with {column}." if found else ""
+    remedy = "Name the key of the text with {column}." if set(found) - set(_KEYS) else ""
     has_no_more = f"has only {_together(list(found))}" if found else "is an empty object"
     return wanted.bad(line, must, has_no_more).changed(remedy=remedy)
 

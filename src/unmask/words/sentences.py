@@ -13,8 +13,9 @@ from unmask.words.rules import order_and_size
 
 _FEW = 32  # texts below which a choice among schedules is noticeably too hopeful
 NO_RULES = (
-    "No rules that look at predictions were measured. On Sudoku, such rules do far better than any planned order. To "
-    "compare them, run `unmask calibrate` with --rules confidence,entropy-bound."
+    "No rules that look at predictions were measured. On Sudoku, such rules do far better than any planned order; on "
+    "English text, they do worse. To compare them on your data, run `unmask calibrate` with --rules "
+    "confidence,entropy-bound."
 )
 ROUNDING = 1e-9  # nats: an error below is exactly zero but for rounding
 
