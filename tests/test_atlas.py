@@ -26,6 +26,8 @@ import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
 from unmask.calibration import ByDistance, Calibration, Dependence, measure_orders, measure_rules  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
+from unmask.models.causal import CausalConfig  # noqa: E402
+from unmask.models.transformer import Config  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
 
@@ -79,6 +81,27 @@ class Board(Toy):
 
 def test_every_network_and_no_other_has_a_name_in_tables():
     assert set(common.NETWORKS) == set(networks.NETWORKS)
+    assert {name for kind in command.kinds.KINDS.values() for name in kind.networks} == set(networks.NETWORKS)
+
+
+def test_each_network_has_the_shape_the_lessons_and_the_rules_of_its_name():
+    """Both networks that look both ways have one shape, and the two others another one."""
+    kind, found = Toy(), networks.TAUGHT
+    assert networks.BOTH == ("both", "both-comb")
+    assert {name: type(networks.shape_of(kind, name)) for name in found} == {
+        "both": Config, "causal": CausalConfig, "left-to-right": CausalConfig, "both-comb": Config,
+    }  # fmt: skip
+    lessons = {name: type(networks.lessons_of(kind, name, 10)) for name in found}
+    assert lessons == {
+        "both": UniformAnswers, "causal": Combination, "left-to-right": Combination, "both-comb": CombMasks,
+    }  # fmt: skip
+    assert found["both"].rules is None
+    orders = {name: {rule.order for rule in each.rules(kind, 10)} for name, each in found.items() if each.rules}
+    assert orders == {
+        "causal": {"whole-comb", "random", "margin", "left-to-right"},
+        "left-to-right": {"left-to-right"},
+        "both-comb": {"random", "spread", "comb", "whole-comb", "margin"},
+    }
 
 
 def test_even_steps_are_those_of_the_size():

@@ -13,17 +13,19 @@ another learns, so that nobody waits for a compiler, and the time of an update i
 import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
 from experiments.atlas import files, owners
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
-from experiments.atlas.rules import comb
+from experiments.atlas.measuring import causal_rules, compared, left_to_right
+from experiments.atlas.rules import Rule, comb
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask import InputError, order, size
@@ -40,8 +42,6 @@ from unmask.models.weights import save
 from unmask.schedule import Schedule
 from unmask.train import Lessons, Progress, Recipe, train
 
-NETWORKS = ("both", "causal", "left-to-right", "both-comb")
-BOTH = ("both", "both-comb")  # those that look both ways
 _TOKENS = 131_072  # of a batch
 _WARM = 20  # updates in which everything is compiled and recorded
 _TRIED = 80  # updates to find out how long one takes, those included
@@ -49,27 +49,75 @@ _SPARE = 0.95  # of the time: the first updates may be faster than the rest
 _PATIENCE = 1.15  # a run that is slower than it was tried stops after so much of its time, to be resumed
 
 
+def _both_ways(kind: Kind) -> Shape:
+    width = kind.width
+    return Config(kind.vocab, kind.length, width, hidden=2 * width, reader_hidden=29 * width // 8)
+
+
+def _in_the_schedule(kind: Kind) -> Shape:
+    width, hidden = kind.width, 5 * kind.width // 2
+    return CausalConfig(kind.vocab, kind.length, width, layers=5, readers=3, hidden=hidden, reader_hidden=hidden)
+
+
+def _combs_and_random(kind: Kind, budgets: Sequence[int]) -> Lessons:
+    parts = [(comb(kind, shift=0), steps, 1.0) for steps in budgets]
+    random = [(order.Random(), steps, 0.25) for steps in budgets]
+    return Combination(kind, (*parts, *random))
+
+
+@final
+@dataclass(frozen=True)
+class Taught:
+    """One network: how it is made, and what is measured of it.
+
+    Attributes:
+        name: As on the command line; `experiments.common` has what readers call it.
+        shape: Its shape for a kind.
+        lessons: What it learns of a kind, in schedules of so many steps.
+        rules: What is measured of it, for a kind and so many tokens to fill at most. None for the network of which all
+            rules are measured: those of the list, and those that are chosen from its own curves and calibration.
+    """
+
+    name: str
+    shape: Callable[[Kind], Shape]
+    lessons: Callable[[Kind, Sequence[int]], Lessons]
+    rules: Callable[[Kind, int], list[Rule]] | None
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether it looks both ways."""
+        return self.shape is _both_ways
+
+
+# In the order in which they are trained, and stand in the files of results.
+TAUGHT = {
+    each.name: each
+    for each in (
+        Taught("both", _both_ways, lambda kind, budgets: UniformAnswers(kind), rules=None),
+        Taught(
+            "causal", _in_the_schedule, _combs_and_random,
+            lambda kind, count: [*causal_rules(kind, count), left_to_right(count)],
+        ),
+        Taught(
+            "left-to-right", _in_the_schedule,
+            lambda kind, budgets: Combination(kind, ((order.LeftToRight(), kind.length, 1.0),)),
+            lambda kind, count: [left_to_right(count)],
+        ),
+        Taught("both-comb", _both_ways, lambda kind, budgets: CombMasks(kind, tuple(budgets)), compared),
+    )
+}  # fmt: skip
+NETWORKS = tuple(TAUGHT)
+BOTH = tuple(name for name, each in TAUGHT.items() if each.both_ways)  # those that look both ways
+
+
 def shape_of(kind: Kind, network: str) -> Shape:
     """The shape of a network of that name."""
-    width = kind.width
-    if network.startswith("both"):
-        return Config(kind.vocab, kind.length, width, hidden=2 * width, reader_hidden=29 * width // 8)
-    hidden = 5 * width // 2
-    return CausalConfig(kind.vocab, kind.length, width, layers=5, readers=3, hidden=hidden, reader_hidden=hidden)
+    return TAUGHT[network].shape(kind)
 
 
 def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
     """What it learns, for texts with so many tokens to fill at most."""
-    steps = kind.settings.budgets(count)
-    if network == "both":
-        return UniformAnswers(kind)
-    if network == "both-comb":
-        return CombMasks(kind, tuple(steps))
-    if network == "left-to-right":
-        return Combination(kind, ((order.LeftToRight(), kind.length, 1.0),))
-    parts = [(comb(kind, shift=0), each, 1.0) for each in steps]
-    random = [(order.Random(), each, 0.25) for each in steps]
-    return Combination(kind, (*parts, *random))
+    return TAUGHT[network].lessons(kind, kind.settings.budgets(count))
 
 
 def recipe_of(kind: Kind, updates: int, tokens: int = _TOKENS) -> Recipe:

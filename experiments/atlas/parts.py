@@ -15,7 +15,7 @@ import torch
 from experiments.atlas import measuring, networks, owners, seeing, writing
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.measuring import Costs
-from experiments.atlas.networks import BOTH
+from experiments.atlas.networks import BOTH, TAUGHT
 from experiments.atlas.rules import Rule
 from experiments.atlas.turns import ALONE, Turns
 
@@ -147,7 +147,7 @@ class Atlas:
     def _measured(self, name: str) -> MaskPredictor:
         """A trained network, after all is measured that its rules are chosen from."""
         model = self._owning(name)
-        if name == "both":
+        if TAUGHT[name].rules is None:
             self._see(model)
             path = self.folder / f"calibration-{name}.json"
             measuring.calibrated(self.kind, model, self.valid, self.listed(), path, self.batch, say)
@@ -191,12 +191,8 @@ class Atlas:
 
     def wanted(self, name: str) -> list[Rule]:
         """The rules that are measured of a network."""
-        if name == "both":
-            return self.listed() + self.advised(name)
-        if name in BOTH:
-            return measuring.compared(self.kind, self.count)
-        anchor = measuring.left_to_right(self.count)
-        return [anchor] if name == "left-to-right" else [*measuring.causal_rules(self.kind, self.count), anchor]
+        rules = TAUGHT[name].rules
+        return self.listed() + self.advised(name) if rules is None else rules(self.kind, self.count)
 
     def kept_rules(self, name: str) -> list[Rule]:
         """The rules whose texts are kept: all where texts are judged, and elsewhere one number of evaluations."""
