@@ -477,14 +477,16 @@ def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(
     found = results(tmp_path / "used", "second")
     (said,) = [line for line in capsys.readouterr().out.splitlines() if "set aside" in line]
     place = tmp_path / "used" / "set-aside" / f"both-{owners.fingerprint(tmp_path / 'first' / 'both.safetensors')}"
-    assert said.startswith(f"set aside in '{place}', as other weights have their name: costs-both.npz, texts-both.npz")
+    assert said.startswith(
+        f"set aside in '{place}', because other weights took their place: costs-both.npz, texts-both.npz"
+    )
     assert found == results(tmp_path / "new", "second")
     assert kept(place) == measured
     capsys.readouterr()
     # With their weights the results come back, and nothing is measured again.
     monkeypatch.setattr(measuring, "replay", lambda *words, **more: pytest.fail("it was measured"))
     assert results(tmp_path / "used", "first") == first
-    assert f"brought back from '{place}', as they are of these weights: costs-both.npz" in capsys.readouterr().out
+    assert f"brought back from '{place}', because they are of these weights: costs-both.npz" in capsys.readouterr().out
     assert not place.exists()
 
 

@@ -48,7 +48,7 @@ def test_results_of_another_network_are_set_aside_and_those_of_other_names_stay(
     place = folder / "set-aside" / "both-first-both"
     assert names(place) == {*OF_BOTH, "fingerprint-both.txt"}
     listed = ", ".join(OF_BOTH)
-    assert said == [f"set aside in '{place}', as other weights have their name: {listed}"]
+    assert said == [f"set aside in '{place}', because other weights took their place: {listed}"]
     assert owners.owner(folder, "both") == "second"
     owners.claim(folder, "both-comb", "second", said.append)
     assert not (folder / "costs-both-comb.npz").exists()
@@ -64,7 +64,7 @@ def test_results_return_with_their_weights(folder):
     assert (folder / "costs-both.npz").read_text() == "first"
     assert names(folder) == before | {"set-aside"}
     assert names(folder / "set-aside") == {"both-second"}
-    assert said[-1].startswith(f"brought back from '{folder / 'set-aside' / 'both-first-both'}', as they are of these")
+    assert said[-1].startswith(f"brought back from '{folder / 'set-aside' / 'both-first-both'}', because they are of")
     owners.claim(folder, "both", "second", said.append)
     assert (folder / "costs-both.npz").read_text() == "second"
     assert names(folder / "set-aside") == {"both-first-both"}

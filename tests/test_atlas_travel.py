@@ -227,7 +227,7 @@ def test_weights_that_came_back_before_their_results_stay(base, tmp_path, capsys
         together.brought(tmp_path / "out", tmp_path / place)
         assert weights.exists() == (owner == "new")
         aside = weights.parent / "set-aside" / "both-old"
-        said = f"set aside in '{aside}', as other weights have their name: both.safetensors\n"
+        said = f"set aside in '{aside}', because other weights took their place: both.safetensors\n"
         assert (said in capsys.readouterr().out) == (owner == "old")
         assert not aside.exists() or (aside / "both.safetensors").read_text() == "old"
         assert (weights.parent / "costs-both.npz").read_text() == "new"
@@ -350,7 +350,7 @@ def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base,
             assert (home / name).exists() == (owner == "new")
         aside = home / "set-aside" / "both-old"
         listed = "costs-both.npz, texts-both.npz, seen.json, both.safetensors"
-        said = f"set aside in '{aside}', as other weights have their name: {listed}\n"
+        said = f"set aside in '{aside}', because other weights took their place: {listed}\n"
         assert (said in capsys.readouterr().out) == (owner == "old")
         if owner == "old":
             names = {*listed.split(", "), "fingerprint-both.txt"}

@@ -66,7 +66,7 @@ def claim(folder: Path, network: str, fingerprint: str, say: Callable[[str], obj
     for path in own:
         path.replace(folder / path.name)
     if own:
-        say(f"brought back from '{place}', as they are of these weights: {_listed(own)}")
+        say(f"brought back from '{place}', because they are of these weights: {_listed(own)}")
     with suppress(OSError):  # whatever else is there stays
         (place / RECORD.format(network)).unlink(missing_ok=True)
         place.rmdir()
@@ -107,7 +107,7 @@ def move(moves: Mapping[Path, Path], say: Callable[[str], object]) -> None:
     for place in dict.fromkeys(target.parent for target in moves.values()):
         names = [path for path in moves if moves[path].parent == place and not path.match(RECORD.format("*"))]
         if names:
-            say(f"set aside in '{place}', as other weights have their name: {_listed(names)}")
+            say(f"set aside in '{place}', because other weights took their place: {_listed(names)}")
 
 
 def differ(folder: Path, other: Path, network: str) -> bool:
