@@ -26,6 +26,8 @@ import unmask  # noqa: E402
 from unmask import order, size  # noqa: E402
 from unmask.calibration import ByDistance, Calibration, Dependence, measure_orders, measure_rules  # noqa: E402
 from unmask.distribution import Markov  # noqa: E402
+from unmask.models.causal import CausalConfig  # noqa: E402
+from unmask.models.transformer import Config  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
 from unmask.train.masks import steps_of  # noqa: E402
 
@@ -79,6 +81,27 @@ class Board(Toy):
 
 def test_every_network_and_no_other_has_a_name_in_tables():
     assert set(common.NETWORKS) == set(networks.NETWORKS)
+    assert {name for kind in command.kinds.KINDS.values() for name in kind.networks} == set(networks.NETWORKS)
+
+
+def test_each_network_has_the_shape_the_lessons_and_the_rules_of_its_name():
+    """Both networks that look both ways have one shape, and the two others another one."""
+    kind, found = Toy(), networks.TAUGHT
+    assert networks.BOTH == ("both", "both-comb")
+    assert {name: type(networks.shape_of(kind, name)) for name in found} == {
+        "both": Config, "causal": CausalConfig, "left-to-right": CausalConfig, "both-comb": Config,
+    }  # fmt: skip
+    lessons = {name: type(networks.lessons_of(kind, name, 10)) for name in found}
+    assert lessons == {
+        "both": UniformAnswers, "causal": Combination, "left-to-right": Combination, "both-comb": CombMasks,
+    }  # fmt: skip
+    assert found["both"].rules is None
+    orders = {name: {rule.order for rule in each.rules(kind, 10)} for name, each in found.items() if each.rules}
+    assert orders == {
+        "causal": {"whole-comb", "random", "margin", "left-to-right"},
+        "left-to-right": {"left-to-right"},
+        "both-comb": {"random", "spread", "comb", "whole-comb", "margin"},
+    }
 
 
 def test_even_steps_are_those_of_the_size():
@@ -337,7 +360,7 @@ def test_results_for_another_number_of_texts_are_not_replaced(tmp_path):
 def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path, capsys):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
-    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
+    networks.owning(Toy(), tmp_path / "toy", "both", "cpu", pytest.fail)
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert unmask.load(folder).codec.decode([2, 0]) == "ca"
@@ -349,10 +372,14 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path, capsys):
     said = f"toy both: shipped without a calibration: '{tmp_path / 'toy' / 'calibration-both.json'}' is not"
     assert capsys.readouterr().out == f"{said} there\n"
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
-    (tmp_path / "toy" / "fingerprint-both.txt").write_text("that of the network before")
+    (tmp_path / "toy" / "fingerprint-both.txt").write_text("that-of-the-network-before")
     ship.ship("toy", "both", tmp_path, tmp_path / "models")
     assert [path.name for path in folder.iterdir()] == ["model.safetensors"]
     assert capsys.readouterr().out == f"{said} of these weights\n"
+    (tmp_path / "toy" / "fingerprint-both.txt").unlink()
+    ship.ship("toy", "both", tmp_path, tmp_path / "models")
+    said = said.removesuffix("is not")
+    assert capsys.readouterr().out == f"{said}may be of others, as nobody recorded its weights\n"
     with pytest.raises(unmask.InputError, match=r"'network' must be one that was trained, but .*causal\.safetensors'"):
         ship.ship("toy", "causal", tmp_path, tmp_path / "models")
 
@@ -360,14 +387,14 @@ def test_a_network_is_loaded_by_the_name_of_its_folder(tmp_path, capsys):
 def test_weights_are_known_by_their_file_as_they_are_by_their_record(tmp_path):
     data = Toy().read(_made(tmp_path))
     path = networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
-    networks.owning(tmp_path, "both", "cpu", pytest.fail)
+    networks.owning(Toy(), tmp_path, "both", "cpu", pytest.fail)
     assert owners.fingerprint(path) == owners.owner(tmp_path, "both")
 
 
 def test_a_kill_while_a_network_is_shipped_leaves_no_calibration_of_the_one_before(tmp_path, monkeypatch):
     data = Toy().read(_made(tmp_path / "toy"))
     networks.trained(Toy(), "both", data, tmp_path / "toy", seconds=9, updates=2, tokens=100, say=lambda line: None)
-    networks.owning(tmp_path / "toy", "both", "cpu", pytest.fail)
+    networks.owning(Toy(), tmp_path / "toy", "both", "cpu", pytest.fail)
     (tmp_path / "toy" / "calibration-both.json").write_text("{}")
     folder = ship.ship("toy", "both", tmp_path, tmp_path / "models")
     before = (folder / "model.safetensors").read_bytes()
@@ -397,9 +424,10 @@ def test_advice_is_chosen_anew_if_a_rule_of_the_same_name_is_another_schedule(tm
 
 
 def test_a_network_that_was_not_trained_is_one_sentence(tmp_path):
-    said = r"'networks' must be trained, but there is no '.*both\.safetensors'\. Train it with: python -m experiments"
-    with pytest.raises(unmask.InputError, match=said):
-        networks.owning(tmp_path, "both", "cpu", pytest.fail)
+    train = "python -m experiments.atlas toy --parts train --networks both"
+    said = r"'folder' must hold the network 'both', but there is no '.*both\.safetensors'\. "
+    with pytest.raises(unmask.InputError, match=rf"{said}Train it with: {train}\.$"):
+        networks.owning(Toy(), tmp_path, "both", "cpu", pytest.fail)
 
 
 def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
@@ -420,7 +448,7 @@ def test_a_calibration_of_another_network_is_not_gone_on_with(tmp_path):
     assert Calibration.load(path).losses.keys() == found.losses.keys()
 
 
-def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(tmp_path, capsys):
+def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(tmp_path, capsys, monkeypatch):
     """As one that was trained again, or came back from another machine: every number is that of an empty folder."""
     kind = Board()
     kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
@@ -438,27 +466,188 @@ def test_a_network_that_takes_the_place_of_another_has_results_of_its_own_alone(
         atlas.write(["both"])
         atlas.whole(["both"], most=3)
         tables(atlas, folder / "results")
-        return {path.name: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".npz", ".json", ".csv")}
+        return kept(folder) | kept(folder / "results")
 
-    results(tmp_path / "used", "first")
-    assert "removed" not in capsys.readouterr().out
+    def kept(folder: Path) -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".npz", ".json", ".csv")}
+
+    first = results(tmp_path / "used", "first")
+    assert "set aside" not in capsys.readouterr().out
+    measured = kept(tmp_path / "used")
     found = results(tmp_path / "used", "second")
-    (said,) = [line for line in capsys.readouterr().out.splitlines() if "removed" in line]
-    assert said.startswith("used both: removed the results of another network of that name: costs-both.npz, texts-both")
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "set aside" in line]
+    place = tmp_path / "used" / "set-aside" / f"both-{owners.fingerprint(tmp_path / 'first' / 'both.safetensors')}"
+    assert said.startswith(
+        f"set aside in '{place}', because other weights took their place: costs-both.npz, texts-both.npz"
+    )
     assert found == results(tmp_path / "new", "second")
+    assert kept(place) == measured
+    capsys.readouterr()
+    # With their weights the results come back, and nothing is measured again.
+    monkeypatch.setattr(measuring, "replay", lambda *words, **more: pytest.fail("it was measured"))
+    assert results(tmp_path / "used", "first") == first
+    assert f"brought back from '{place}', because they are of these weights: costs-both.npz" in capsys.readouterr().out
+    assert not place.exists()
 
 
-def test_results_of_networks_whose_weights_stayed_elsewhere_stay_in_the_tables(tmp_path):
-    kind = Toy()
-    kind.settings = Settings(divisors=(4,), thresholds=(), bounds=())
-    atlas = Atlas(kind, tmp_path, rows=4, batch=12)
-    atlas.make(None)
-    for name in ("both", "causal"):
-        networks.trained(kind, name, atlas.data, tmp_path, seconds=9, updates=2, tokens=100, say=lambda line: None)
-    atlas.measure(["both", "causal"])
-    (tmp_path / "causal.safetensors").unlink()
-    tables(Atlas(kind, tmp_path, rows=4, batch=12), tmp_path / "results")
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Runs parts of a toy by command, in a folder of its own; says nothing."""
+
+    class Few(Toy):
+        settings = Settings(divisors=(4,), thresholds=(), bounds=())
+
+    monkeypatch.setitem(command.kinds.KINDS, "toy", Few)
+    default = {"--rows": "4", "--batch": "12", "--tokens": "100", "--updates": "2"}
+
+    def go(parts: str, *words: str) -> Path:
+        mine = [word for name, value in default.items() if name not in words for word in (name, value)]
+        place = ["--folder", str(tmp_path / "toy"), "--results", str(tmp_path / "results")]
+        command.main(["toy", *place, *mine, *words, "--parts", *parts.split()])
+        return tmp_path / "toy"
+
+    return go
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_tables_need_no_weights_and_change_nothing_in_the_folder(toy, tmp_path):
+    folder = toy("make train measure write table", "--networks", "both", "causal")
+    written = contents(tmp_path / "results")
     assert {row["network"] for row in rows_of(tmp_path / "results" / "atlas-toy.csv")} == {"both", "causal"}
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    before = contents(folder)
+    toy("table")
+    assert contents(tmp_path / "results") == written
+    assert contents(folder) == before
+
+
+def test_obeying_what_is_said_of_missing_weights_loses_nothing(toy, tmp_path, capsys):
+    """Whoever trains again, where the weights stayed elsewhere, has all results of the old ones in the end."""
+    folder = toy("make train measure write", "--networks", "both")
+    (folder / "both.safetensors").unlink()
+    (folder / "both-run" / "checkpoint.pt").unlink()
+    results = {path.name: path.read_bytes() for path in folder.glob("*-both.*")}
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        toy("measure", "--networks", "both")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        f"Error: --folder must hold the network 'both', but there is no '{folder / 'both.safetensors'}'. "
+        "Bring its weights back, or train it again: python -m experiments.atlas toy --parts train --networks both. "
+        "Once new weights are measured, the results of the old ones are set aside.\n"
+    )
+    toy("train", "--networks", "both", "--updates", "3")
+    with pytest.raises(SystemExit) as caught:
+        toy("table")
+    assert capsys.readouterr().err == (
+        "Error: --folder must hold the weights of its results, but those of 'both' are different. "
+        "Move these weights away, or measure them, which sets the results of the others aside: "
+        "python -m experiments.atlas toy --parts measure\n"
+    )
+    assert {path.name: path.read_bytes() for path in folder.glob("*-both.*")} == results
+    toy("measure write table", "--networks", "both")
+    (place,) = (folder / "set-aside").iterdir()
+    assert {path.name: path.read_bytes() for path in place.glob("*-both.*")} == results
+
+
+def test_the_network_that_is_missing_is_named_and_no_other(toy, capsys):
+    toy("make train", "--networks", "left-to-right")
+    with pytest.raises(SystemExit):
+        toy("see", "--networks", "left-to-right")
+    assert "Error: --folder must hold the network 'both', but" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        toy("measure", "--networks", "causal")
+    said = capsys.readouterr().err
+    assert "Error: --folder must hold the network 'causal', but" in said
+    assert "python -m experiments.atlas toy --parts train --networks causal." in said
+    with pytest.raises(SystemExit):
+        toy("table")
+    said = capsys.readouterr().err
+    assert said.startswith("Error: --folder must hold ")
+    assert said.endswith("python -m experiments.atlas toy --parts measure\n")
+
+
+def test_advice_that_was_not_calibrated_is_no_table(toy, capsys):
+    folder = toy("make train measure", "--networks", "both")
+    (folder / "calibration-both.json").unlink()
+    with pytest.raises(SystemExit):
+        toy("table")
+    said = "must hold the costs of all rules, and 1 have none, such as both advised. Measure them with: python -m"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rows", "-1"), "--rows must be at least 2, not -1."),
+        (("--rows", "0"), "--rows must be at least 2, not 0."),
+        (("--rows", "1"), "--rows must be at least 2, not 1."),
+        (("--batch", "0"), "--batch must be at least 1, not 0."),
+        (("--tokens", "0"), "--tokens must be at least 1, not 0."),
+        (("--tokens", "-1"), "--tokens must be at least 1, not -1."),
+        (("--updates", "0"), "--updates must be at least 1, not 0."),
+        (("--updates", "-1"), "--updates must be at least 1, not -1."),
+        (("--seconds", "0"), "--seconds must be greater than 0, not 0."),
+        (("--seconds", "-5"), "--seconds must be greater than 0, not -5."),
+        (("--seconds", "nan"), "--seconds must be finite, not nan."),
+        (("--width", "0"), "--width must be at least 1, not 0."),
+        (("--width", "7"), "--width must be a multiple of 8, twice the number of heads, not 7."),
+    ],
+)
+def test_a_number_that_means_nothing_is_one_sentence_before_any_work(toy, tmp_path, capsys, words, said):
+    with pytest.raises(SystemExit) as caught:
+        toy("make train measure", *words)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"Error: {said}\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_updates_that_are_refused_leave_the_run_as_it_was(toy, tmp_path, capsys):
+    data = Toy().read(_made(tmp_path))
+    for wrong in (0, -3):
+        with pytest.raises(unmask.InputError, match="'updates' must be at least 1"):
+            networks.trained(Toy(), "both", data, tmp_path, seconds=9, updates=wrong, say=pytest.fail)
+    assert not (tmp_path / "both-run").exists()
+    folder = toy("make train", "--networks", "both", "--updates", "3")
+    (folder / "both.safetensors").unlink()
+    with pytest.raises(SystemExit):  # another number than the run began with
+        toy("train", "--networks", "both", "--updates", "4")
+    assert "--folder must be empty or hold the same run" in capsys.readouterr().err
+    command.main(["toy", "--folder", str(folder), "--networks", "both", "--tokens", "100", "--parts", "train"])
+    assert (folder / "both.safetensors").exists()
+    (folder / "both.safetensors").unlink()
+    (folder / "both-run" / "updates.txt").write_text("")
+    with pytest.raises(SystemExit):
+        command.main(["toy", "--folder", str(folder), "--networks", "both", "--tokens", "100", "--parts", "train"])
+    path = folder / "both-run" / "updates.txt"
+    assert f"--folder must hold intact files, but '{path}' cannot be used." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("share", [0, 0.2, 0.9])
+def test_a_damaged_file_is_one_sentence_with_its_name(toy, capsys, share):
+    folder = toy("make train measure write", "--networks", "both")
+    names = [
+        "seen.json", "costs-both.npz", "texts-both.npz", "advised-both.json", "calibration-both.json",
+        "both.safetensors", "recipe-both.json", "fingerprint-both.txt",
+    ]  # fmt: skip
+    for name in names:
+        path = folder / name
+        whole = path.read_bytes()
+        path.write_bytes(whole[: int(share * len(whole))] + (b"?" if name.startswith("finger") else b""))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            toy("measure write table", "--networks", "both")
+        assert caught.value.code == 2
+        said = capsys.readouterr().err
+        what = "networks" if name.endswith("safetensors") else "files"
+        assert said.startswith(f"Error: --folder must hold intact {what}, but '{path}' ")
+        assert said.count("\n") == 1
+        path.write_bytes(whole)
+    toy("measure write table", "--networks", "both")
 
 
 def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tmp_path, monkeypatch, capsys):
@@ -505,6 +694,10 @@ def test_updates_are_those_of_the_weights_and_not_of_some_run_that_lies_there(tm
     (tmp_path / "causal-run" / "log.csv").write_text("step\n900,1.0\n")
     assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {"left-to-right": 2, "causal": 3}
     (tmp_path / "causal.safetensors").unlink()
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {"left-to-right": 2, "causal": 3}  # as was kept
+    for path in tmp_path.glob("recipe-*.json"):  # as in folders from before these were kept
+        path.unlink()
+    assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {"left-to-right": 2}
     kind.shipped = {"left-to-right": "causal"}
     assert updates(Atlas(kind, tmp_path, rows=4, batch=12)) == {}
 

@@ -13,13 +13,15 @@ import pytest
 from experiments.atlas import files, owners, pack, together
 from experiments.atlas.kinds import KINDS
 
+from unmask import InputError
+
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
 def base(tmp_path, monkeypatch):
     """A folder of two kinds as training leaves it; weights are words, which are their fingerprints."""
-    monkeypatch.setattr(owners, "fingerprint", Path.read_text)
+    monkeypatch.setattr(owners, "fingerprint", lambda path, argument="folder": path.read_text())
     monkeypatch.setattr(KINDS["digits"], "read", lambda kind, folder: None)
     monkeypatch.setattr(KINDS["sudoku"], "read", lambda kind, folder: None)
     folder = tmp_path / "runs"
@@ -61,8 +63,41 @@ def test_a_folder_that_was_not_packed_is_not_emptied(base, tmp_path, capsys, whe
         pack.main(["digits", "--base", str(base), "--carried", str(tmp_path / where)])
     assert caught.value.code == 2
     said = f"Error: --carried must be a folder that is empty or was packed before, and '{tmp_path / where}' is neither."
-    assert capsys.readouterr().err == f"{said} It would be emptied. Name another one, or remove it yourself.\n"
+    assert capsys.readouterr().err == f"{said} Name another one, or remove it yourself.\n"
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_only_what_was_packed_is_removed_when_a_folder_is_packed_again(base, tmp_path, capsys):
+    carried = tmp_path / "carried"
+    pack.pack(["sudoku", "digits"], base, carried, networks=True)
+    (carried / "notes.txt").write_text("mine")
+    (carried / "sudoku" / "notes.txt").write_text("mine")
+    pack.pack(["digits"], base, carried, networks=False)
+    assert {str(path.relative_to(carried)) for path in carried.rglob("*") if path.is_file()} == {
+        pack.MARK, "notes.txt", "sudoku/notes.txt", "digits/train.npy.bz2",
+    }  # fmt: skip
+    (carried / "sudoku" / "train.npy.bz2").write_text("mine")
+    with pytest.raises(SystemExit):
+        pack.main(["sudoku", "--base", str(base), "--carried", str(carried)])
+    said = f"Error: --carried must have room, but '{carried / 'sudoku' / 'train.npy.bz2'}' is in the way."
+    assert capsys.readouterr().err.startswith(said)
+    assert (carried / "digits" / "train.npy.bz2").exists()
+
+
+@pytest.mark.parametrize("mark", ["", '"words"', '["../runs/digits/train.npy.bz2", "digits/../../x", 3]'])
+def test_a_mark_that_names_other_places_removes_nothing(base, tmp_path, mark):
+    carried = tmp_path / "carried"
+    (carried / "digits").mkdir(parents=True)
+    (carried / pack.MARK).write_text(mark)
+    (carried / "digits" / "notes.txt").write_text("mine")
+    (tmp_path / "x").touch()
+    before = set(tmp_path.rglob("*"))
+    if mark.startswith("["):
+        pack.pack(["digits"], base, carried, networks=False)
+    else:  # as packs of old have it
+        with pytest.raises(InputError, match="be a folder that is empty or was packed before"):
+            pack.pack(["digits"], base, carried, networks=False)
+    assert set(tmp_path.rglob("*")) >= before
 
 
 def test_nothing_is_removed_if_data_are_missing(base, tmp_path, capsys):
@@ -75,18 +110,46 @@ def test_nothing_is_removed_if_data_are_missing(base, tmp_path, capsys):
     assert (carried / "sudoku" / "train.npy.bz2").exists()
 
 
-def test_too_much_to_travel_is_an_error(base, tmp_path, monkeypatch):
-    monkeypatch.setattr(pack, "MOST", 2999)
-    words = ["--base", str(base), "--carried", str(tmp_path / "carried")]
+def test_too_much_to_travel_is_an_error_before_anything_is_packed(base, tmp_path, capsys):
+    carried = tmp_path / "carried"
+    words = ["--base", str(base), "--carried", str(carried), "--most-mib", str(2999 / 2**20)]
     pack.main(["digits", *words])
-    with pytest.raises(SystemExit, match="that is too much"):
+    before = sorted(carried.rglob("*"))
+    with pytest.raises(SystemExit) as caught:
         pack.main(["sudoku", *words])
+    assert caught.value.code == 2
+    said = "Error: --most-mib must have room for sudoku, but these take 0.00 MiB. Pack fewer kinds, and the others for"
+    assert capsys.readouterr().err.startswith(said)
+    assert sorted(carried.rglob("*")) == before
+    pack.main(["sudoku", *words[:-2]])  # without a limit
 
 
-def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path, monkeypatch):
-    monkeypatch.setattr(together, "FILES", 3)
+def test_without_limits_everything_comes_back(base, tmp_path):
+    assert together.packed(["sudoku", "digits"], base, tmp_path / "out") == []
+    assert len(list((tmp_path / "out").iterdir())) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--files", "0"], "--files must be at least 1, not 0."),
+        (["--file-mib", "-1"], "--file-mib must be greater than 0, not -1."),
+        (["--all-mib", "0"], "--all-mib must be greater than 0, not 0."),
+        (["--seconds", "0"], "--seconds must be greater than 20, not 0."),
+    ],
+)
+def test_a_limit_that_means_nothing_is_one_sentence_before_any_work(base, tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.setattr(together, "together", lambda *words: pytest.fail("something ran"))
+    with pytest.raises(SystemExit) as caught:
+        together.main(["sudoku", "--base", str(base), "--output", str(tmp_path / "out"), *words])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == f"Error: {said}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path):
     output, home = tmp_path / "out", tmp_path / "home"
-    stayed = together.packed(["sudoku", "digits"], base, output, before=["sudoku-both"])
+    stayed = together.packed(["sudoku", "digits"], base, output, ["sudoku-both"], together.Room(files=3))
     assert stayed == ["digits-causal"]
     assert {path.name for path in output.iterdir()} == {
         "measured.tar.xz", "sudoku-causal.safetensors", "digits-both.safetensors",
@@ -97,8 +160,10 @@ def test_what_comes_back_keeps_the_limits_and_finds_its_place(base, tmp_path, mo
     together.main(["sudoku", "--base", str(home), "--bring", str(output)])
     assert (home / "sudoku" / "causal.safetensors").stat().st_size == 4000
     assert (home / "digits" / "costs-both.npz").exists()
-    monkeypatch.setattr(together, "LARGEST", 4500)
-    assert "sudoku-both" in together.packed(["sudoku"], base, tmp_path / "small")
+    for room in (together.Room(file_mib=4500 / 2**20), together.Room(all_mib=5000 / 2**20)):
+        assert together.packed(["sudoku"], base, tmp_path / "small", room=room) == ["sudoku-both"]
+    none = together.packed(["sudoku"], base, tmp_path / "small", room=together.Room(file_mib=10 / 2**20))
+    assert none == ["measured.tar.xz", "sudoku-both", "sudoku-causal"]
 
 
 def kept_of(folder: Path, owner: str, *names: str) -> None:
@@ -161,9 +226,88 @@ def test_weights_that_came_back_before_their_results_stay(base, tmp_path, capsys
         weights.write_text(owner)
         together.brought(tmp_path / "out", tmp_path / place)
         assert weights.exists() == (owner == "new")
-        said = "digits both: removed the weights, which are not those of the results"
+        aside = weights.parent / "set-aside" / "both-old"
+        said = f"set aside in '{aside}', because other weights took their place: both.safetensors\n"
         assert (said in capsys.readouterr().out) == (owner == "old")
-        assert (tmp_path / place / "digits" / "costs-both.npz").read_text() == "new"
+        assert not aside.exists() or (aside / "both.safetensors").read_text() == "old"
+        assert (weights.parent / "costs-both.npz").read_text() == "new"
+
+
+def test_weights_that_were_trained_since_are_not_lost_when_others_come_back(base, tmp_path):
+    """Neither if the results of older ones come back, nor if their file does."""
+    (base / "digits" / "costs-both.npz").unlink()
+    (base / "digits" / "both.safetensors").write_text("old")
+    together.packed(["digits"], base, tmp_path / "out")
+    home = tmp_path / "home" / "digits"
+    kept_of(home, "new", "costs-both.npz", "both.safetensors")
+    for _ in range(2):
+        together.brought(tmp_path / "out", tmp_path / "home")
+        assert (home / "both.safetensors").read_text() == "old"
+        assert (home / "set-aside" / "both-new" / "both.safetensors").read_text() == "new"
+        assert (home / "costs-both.npz").read_text() == "new"  # until the others are measured
+
+
+@pytest.mark.parametrize("where", ["here", "there", "unknown", "unrecorded"])
+def test_what_is_strange_is_found_before_anything_is_changed(base, tmp_path, capsys, monkeypatch, where):
+    """A damaged file of one kind, and results of other weights of another kind."""
+    for kind in ("digits", "sudoku"):
+        kept_of(base / kind, "new", "costs-both.npz", "both.safetensors")
+        kept_of(tmp_path / "home" / kind, "old", "costs-both.npz", "both.safetensors")
+    together.packed(["digits", "sudoku"], base, tmp_path / "out")
+    home, path = tmp_path / "home", tmp_path / "out" / "sudoku-both.safetensors"
+    if where == "here":
+        path = home / "sudoku" / "both.safetensors"
+    if where == "unknown":
+        path = tmp_path / "out" / "thesis.safetensors"
+    if where == "unrecorded":
+        (home / "sudoku" / "fingerprint-both.txt").unlink()
+    else:
+        path.write_text("damaged")
+
+    def fingerprint(path: Path, argument: str = "folder") -> str:
+        if path.read_text() == "damaged":
+            raise InputError(argument, "hold intact networks", detail=f"but '{path}' is not")
+        return path.read_text()
+
+    monkeypatch.setattr(owners, "fingerprint", fingerprint)
+    before = {path: path.read_bytes() for path in home.rglob("*.*") if path.is_file()}
+    with pytest.raises(SystemExit) as caught:
+        together.main(["digits", "--base", str(home), "--bring", str(tmp_path / "out")])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(
+        {
+            "here": f"Error: --base must hold intact networks, but '{path}' is not",
+            "there": f"Error: --bring must hold intact networks, but '{path}' is not",
+            "unknown": f"Error: --bring must hold networks that are called KIND-NETWORK, but '{path}' is none of these",
+            "unrecorded": f"Error: --base must say whose results it keeps, but nothing in '{home / 'sudoku'}' says of",
+        }[where]
+    )
+    assert {path: path.read_bytes() for path in home.rglob("*.*") if path.is_file()} == before
+
+
+def test_weights_that_are_damaged_are_named_with_their_option(tmp_path, capsys):
+    pytest.importorskip("torch")
+    from experiments.atlas import ship
+
+    path = tmp_path / "runs" / "digits" / "both.safetensors"
+    kept_of(path.parent, "old", "costs-both.npz", "both.safetensors")
+    kept_of(tmp_path / "carried" / "digits", "new", "costs-both.npz", "both.safetensors")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "digits-both.safetensors").write_text("half")
+    words = ["digits", "--base", str(tmp_path / "runs")]
+    for command, option, where in (
+        (lambda: together.main([*words, "--carried", str(tmp_path / "carried")]), "--carried", tmp_path / "carried"),
+        (lambda: together.main([*words, "--bring", str(tmp_path / "out")]), "--bring", tmp_path / "out"),
+        (lambda: ship.main([*words, "--models", str(tmp_path / "models")]), "--base", path),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            command()
+        assert caught.value.code == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"Error: {option} must hold intact networks, but '{where}")
+        assert "both.safetensors' is not: " in said
 
 
 def test_weights_join_their_results_before_anybody_records_them(base, tmp_path):
@@ -188,6 +332,7 @@ def test_weights_that_are_newer_than_their_record_are_known_by_themselves(base, 
     assert (home / "both.safetensors").exists()
     assert (home / "costs-both.npz").read_text() == "new"
     assert not (home / "texts-both.npz").exists()
+    assert (home / "set-aside" / "both-old" / "texts-both.npz").read_text() == "old"
 
 
 def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base, tmp_path, capsys):
@@ -203,8 +348,13 @@ def test_what_comes_back_takes_the_place_of_all_results_of_another_network(base,
         assert (home / "costs-causal.npz").read_text() == "kept"
         for name in ("texts-both.npz", "seen.json", "both.safetensors"):
             assert (home / name).exists() == (owner == "new")
-        said = "digits both: removed the results of another network of that name: costs-both.npz, texts-both.npz"
+        aside = home / "set-aside" / "both-old"
+        listed = "costs-both.npz, texts-both.npz, seen.json, both.safetensors"
+        said = f"set aside in '{aside}', because other weights took their place: {listed}\n"
         assert (said in capsys.readouterr().out) == (owner == "old")
+        if owner == "old":
+            names = {*listed.split(", "), "fingerprint-both.txt"}
+            assert {path.name: path.read_text() for path in aside.iterdir()} == dict.fromkeys(names, "old")
     assert {path.name for path in (tmp_path / "other").iterdir()} == {"digits", "sudoku-both.log"}
 
 
@@ -263,8 +413,8 @@ def test_what_cannot_be_brought_is_one_sentence_and_changes_nothing(base, tmp_pa
     ("words", "said"),
     [
         (["--networks", "bth"], "invalid choice: 'bth'"),
-        (["--base", "/dev/null/x"], "Not a directory: '/dev/null/x"),
-        (["--base", "/dev/null/x", "--bring", "{out}"], "Not a directory: '/dev/null/x"),
+        (["--base", "/dev/null/x"], "Error: Cannot use '/dev/null/x/digits': not a directory.\n"),
+        (["--base", "/dev/null/x", "--bring", "{out}"], "Error: Cannot use '/dev/null/x': not a directory.\n"),
     ],
 )
 def test_a_mistake_in_the_words_is_told_before_anything_runs(base, tmp_path, capsys, monkeypatch, words, said):

@@ -5,18 +5,18 @@
 Makes the data, trains the networks, calibrates the one called `both`, measures every rule on rows that nobody chose on,
 writes texts, scores them, and puts the numbers into experiments/results/atlas-KIND*.csv. Each part is skipped where its
 files are there and of the same network, so that a run can be stopped at any time, and a part be done on a machine with
-a GPU. With --tiny, everything runs in minutes on a CPU and means nothing.
+a GPU. Tables are of what was recorded, and need no networks. With --tiny, everything runs in minutes on a CPU and means
+nothing.
 """
 
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from experiments import common
 from experiments.atlas import kinds, networks
-from experiments.atlas.kind import Settings
+from experiments.atlas.kind import Kind, Settings
 from experiments.atlas.mistakes import sentences
 from experiments.atlas.parts import Atlas, Training
 from experiments.atlas.tables import tables
@@ -63,12 +63,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         kind.settings, whole, options.results = FEW, TINY["whole"], folder / "results"
     if options.width is not None:
         kind.width = options.width
-    atlas = Atlas(kind, folder, options.rows, options.batch)
+    with sentences():
+        work(options, kind, folder, whole)
+
+
+def work(options: argparse.Namespace, kind: Kind, folder: Path, whole: int | None) -> None:
+    """Do the parts; before any of them, the numbers are checked."""
     names = options.networks or kind.networks
+    for name in names:
+        networks.shape_of(kind, name)
+    seconds = options.seconds
+    if seconds is None and options.updates is None:  # what was counted ends when it is done
+        seconds = kind.seconds
     turns = Turns(options.turn, options.until)
-    seconds = kind.seconds if options.updates is None else math.inf  # what was counted ends when it is done
-    how = Training(options.seconds or seconds, options.updates, options.tokens, turns, options.compile)
-    work = {
+    how = Training(seconds, options.updates, options.tokens, turns, options.compile)
+    atlas = Atlas(kind, folder, options.rows, options.batch)
+    parts = {
         "make": lambda: atlas.make(options.shared),
         "train": lambda: atlas.train(names, how),
         "see": atlas.see,
@@ -77,9 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "write": lambda: atlas.write(names),
         "table": lambda: tables(atlas, options.results, partial=options.partial),
     }
-    with sentences():
-        for part in options.parts:
-            work[part]()
+    for part in options.parts:
+        parts[part]()
 
 
 if __name__ == "__main__":

@@ -112,19 +112,23 @@ class Books(Kind):
     def read(self, folder: Path) -> Data:
         train, valid, test = (files.load(folder, split) for split in SPLITS)
         files.check_made(folder / TOKENIZER)
-        with (folder / TOKENIZER).open(encoding="utf-8") as file:
-            numbered: dict[str, int] = json.load(file)["model"]["vocab"]
-        self._pieces = ["".join(map(_meant, piece)) for piece in sorted(numbered, key=lambda piece: numbered[piece])]
+        tokenizer = files.read_json(folder / TOKENIZER)
+        with files.intact(folder / TOKENIZER):
+            numbered: dict[str, int] = tokenizer["model"]["vocab"]
+            pieces = sorted(numbered, key=lambda piece: numbered[piece])
+        self._pieces = ["".join(map(_meant, piece)) for piece in pieces]
         return Data(train, Rows.blank(valid), Rows.blank(test))
 
     def characters_per_token(self, folder: Path) -> float:
         """Characters per token of the test rows: what turns bits per token into bits per character."""
         files.check_made(folder / ABOUT)
-        return float(json.loads((folder / ABOUT).read_text())["characters per token of the test rows"])
+        about = files.read_json(folder / ABOUT)
+        with files.intact(folder / ABOUT):
+            return float(about["characters per token of the test rows"])
 
     def alphabet(self, folder: Path) -> dict[str, str]:
-        # Without the blanks of the file, which would make that of a network larger than 16 MiB.
-        tokenizer = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
+        # Without the blanks of the file, which the file of every network would hold.
+        tokenizer = files.read_json(folder / TOKENIZER)
         compact = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
         return {"alphabet": "tokenizer", "tokenizer": compact}
 

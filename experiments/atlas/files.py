@@ -1,17 +1,24 @@
 """The files of a kind: arrays of numbers, compressed, that appear complete or not at all; and what is fetched for them.
 
+Whatever is read of them is read here, so that a damaged file is one sentence with its name.
+
 An array is kept in numpy's own format inside bzip2, which the standard library reads. Of these arrays xz makes
 files that are at most 12 % smaller, and it takes several times as long.
 """
 
 import bz2
+import json
 import shutil
+import struct
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +26,15 @@ from numpy.typing import NDArray
 from unmask import InputError
 from unmask._atomic import replacing
 
+if TYPE_CHECKING:
+    from unmask.models.shape import Network
+
 SUFFIX = ".npy.bz2"
+# What libraries raise that read half a file, or another one.
+_DAMAGED = (
+    ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    struct.error,
+)  # fmt: skip
 FETCHED = "fetched"  # the folder, within that of a kind, for what was fetched and is not needed in the end
 
 
@@ -58,6 +73,63 @@ def load(folder: Path, name: str) -> NDArray[Any]:
         if isinstance(error, OSError) and error.errno is not None:  # it cannot be read at all
             raise
         raise InputError("folder", "hold arrays", detail=f"but '{path.name}' is none") from None
+
+
+@contextmanager
+def intact(path: Path) -> Generator[None]:
+    """Whatever fails on the contents of a file, while it is read inside, is one sentence.
+
+    Raises:
+        InputError: if its contents are not what they should be.
+    """
+    try:
+        yield
+    except (*_DAMAGED, OSError) as error:  # among them what the library refuses, which does not know the file
+        if isinstance(error, OSError) and error.errno is not None:  # it cannot be read at all
+            raise
+        remedy = "Bring an intact one, or remove it and run the command again."
+        detail = f"but '{path}' cannot be used"
+        raise InputError("folder", "hold intact files", detail=detail, remedy=remedy) from None
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    with intact(path):
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file by name.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    with intact(path), np.load(path, allow_pickle=False) as kept:
+        return {name: kept[name] for name in kept.files}
+
+
+def network(path: Path, argument: str = "folder") -> "tuple[Network, dict[str, Any]]":
+    """A trained network, and what its file says of it.
+
+    Arguments:
+        path: The file.
+        argument: What named the folder that it is in.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    from unmask.models.weights import load  # only here: packing data takes no torch
+
+    try:
+        return load(path)
+    except InputError as error:
+        detail = error.detail or f"but '{path}' must {error.must}"
+        remedy = "Bring an intact file, or remove it."
+        raise InputError(argument, "hold intact networks", detail=detail, remedy=remedy) from None
 
 
 def check_made(path: Path) -> None:

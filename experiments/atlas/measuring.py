@@ -17,6 +17,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from experiments.atlas import files
 from experiments.atlas.kind import Kind, Rows
 from experiments.atlas.rules import Rule, comb, rules, spread
 from numpy.typing import NDArray
@@ -73,10 +74,9 @@ class Costs:
         self.folder = folder
         self.found: dict[str, dict[str, NDArray[np.float32]]] = {}
         for path in sorted(folder.glob("costs-*.npz")):
-            with np.load(path) as kept:
-                costs = {key: kept[key] for key in kept.files}
+            costs = files.read_arrays(path)
             for both in costs.values():
-                check_rows(path, both.shape[1], rows)
+                check_rows(path, both.shape[-1], rows)
             self.found[path.stem.removeprefix("costs-")] = costs
 
     def get(self, network: str, rule: Rule) -> Cost | None:
@@ -145,7 +145,7 @@ def calibrated(
     """
     predictor, count = model.predictor(), int(texts.counts.max())
     new = blank(fingerprint(model), texts, 0)
-    kept = Calibration.load(path) if path.exists() else new
+    kept = calibration(path) if path.exists() else new
     if (kept.model, kept.source) != (new.model, new.source):
         detail = f"but '{path}' is of another network or of other texts"
         remedy = "Remove it, or name another folder."
@@ -162,7 +162,17 @@ def calibrated(
     listed = {rule.name: rule.schedule for rule in wanted if not forecast_already(rule)}
     kept = measure_rules(predictor, listed, texts, kept, rng=0, batch=batch, save=save)
     say(f"calibrated {len(kept.rules)} rules in {time.monotonic() - begin:.0f} s")
-    return Calibration.load(path)  # as it will be read from now on: a file has fewer digits
+    return calibration(path)  # as it will be read from now on: a file has fewer digits
+
+
+def calibration(path: Path) -> Calibration:
+    """A calibration that was kept.
+
+    Raises:
+        InputError: if it is damaged.
+    """
+    with files.intact(path):
+        return Calibration.load(path)
 
 
 def forecast_already(rule: Rule) -> bool:
@@ -178,7 +188,7 @@ def advised(calibration: Calibration, budgets: Sequence[int], path: Path) -> lis
     """
     known = json.dumps(calibration.to_json())  # all of it: a name may come to mean another schedule
     of = [sha256(known.encode()).hexdigest(), list(budgets)]
-    kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = files.read_json(path) if path.exists() else {}
     if kept.get("of") != of:
         kept = {"of": of, "schedules": {}}
         for steps in budgets:
@@ -238,7 +248,7 @@ def whole(
     One by one, a network that looks both ways takes an evaluation for every token. The mean over all orders, which is
     what an order-agnostic likelihood is, is estimated without bias from a few (`unmask.evaluate.levels`).
     """
-    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    found: list[dict[str, Any]] = files.read_json(path) if path.exists() else []
     for row in found:
         check_rows(path, row["texts"], len(texts))
     known = {row.get("key") for row in found}  # before there were keys, rows told rules by their names alone

@@ -5,6 +5,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from unmask import InputError
+from unmask.words import mistakes
 
 
 @contextmanager
@@ -14,13 +15,13 @@ def sentences(options: Mapping[str, str] | None = None) -> Generator[None]:
     Arguments:
         options: What an option is called, for those with another name than the argument: argument -> option.
     """
-    known = {"kind": "kind", "path": "a file", **(options or {})}  # no command names a file by itself
+    known = {"kind": "kind", **(options or {})}
     try:
         yield
     except InputError as error:
-        said = error.sentence(lambda name: known.get(name, f"--{name}"))
+        said = error.sentence(lambda name: known.get(name, f"--{name.replace('_', '-')}"))
     except (ModuleNotFoundError, OSError) as error:
-        said = str(error)
+        said = mistakes.sentence(error)
     else:
         return
     print(f"Error: {said}", file=sys.stderr)

@@ -10,35 +10,38 @@ updates tell how many there will be. Several runs share a GPU by turns (`experim
 another learns, so that nobody waits for a compiler, and the time of an update is that of a GPU of its own.
 """
 
+import json
 import math
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import final
 
 import numpy as np
 import torch
-from experiments.atlas import owners
+from experiments.atlas import files, owners
 from experiments.atlas.kind import Data, Kind
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers
-from experiments.atlas.rules import comb
+from experiments.atlas.measuring import causal_rules, compared, left_to_right
+from experiments.atlas.rules import Rule, comb
 from experiments.atlas.turns import ALONE, Turns
 
 from unmask import InputError, order, size
+from unmask import _check as check
 from unmask import load as load_model
 from unmask._atomic import replacing
+from unmask.models import CHECKPOINT
 from unmask.models.base import fingerprint
 from unmask.models.causal import CausalConfig
 from unmask.models.shape import Network, Shape
 from unmask.models.text import Store
 from unmask.models.transformer import Config
-from unmask.models.weights import load, save
+from unmask.models.weights import save
 from unmask.schedule import Schedule
 from unmask.train import Lessons, Progress, Recipe, train
 
-NETWORKS = ("both", "causal", "left-to-right", "both-comb")
-BOTH = ("both", "both-comb")  # those that look both ways
 _TOKENS = 131_072  # of a batch
 _WARM = 20  # updates in which everything is compiled and recorded
 _TRIED = 80  # updates to find out how long one takes, those included
@@ -46,31 +49,85 @@ _SPARE = 0.95  # of the time: the first updates may be faster than the rest
 _PATIENCE = 1.15  # a run that is slower than it was tried stops after so much of its time, to be resumed
 
 
+def _both_ways(kind: Kind) -> Shape:
+    width = kind.width
+    return Config(kind.vocab, kind.length, width, hidden=2 * width, reader_hidden=29 * width // 8)
+
+
+def _in_the_schedule(kind: Kind) -> Shape:
+    width, hidden = kind.width, 5 * kind.width // 2
+    return CausalConfig(kind.vocab, kind.length, width, layers=5, readers=3, hidden=hidden, reader_hidden=hidden)
+
+
+def _combs_and_random(kind: Kind, budgets: Sequence[int]) -> Lessons:
+    parts = [(comb(kind, shift=0), steps, 1.0) for steps in budgets]
+    random = [(order.Random(), steps, 0.25) for steps in budgets]
+    return Combination(kind, (*parts, *random))
+
+
+@final
+@dataclass(frozen=True)
+class Taught:
+    """One network: how it is made, and what is measured of it.
+
+    Attributes:
+        name: As on the command line; `experiments.common` has what readers call it.
+        shape: Its shape for a kind.
+        lessons: What it learns of a kind, in schedules of so many steps.
+        rules: What is measured of it, for a kind and so many tokens to fill at most. None for the network of which all
+            rules are measured: those of the list, and those that are chosen from its own curves and calibration.
+    """
+
+    name: str
+    shape: Callable[[Kind], Shape]
+    lessons: Callable[[Kind, Sequence[int]], Lessons]
+    rules: Callable[[Kind, int], list[Rule]] | None
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether it looks both ways."""
+        return self.shape is _both_ways
+
+
+# In the order in which they are trained, and stand in the files of results.
+TAUGHT = {
+    each.name: each
+    for each in (
+        Taught("both", _both_ways, lambda kind, budgets: UniformAnswers(kind), rules=None),
+        Taught(
+            "causal", _in_the_schedule, _combs_and_random,
+            lambda kind, count: [*causal_rules(kind, count), left_to_right(count)],
+        ),
+        Taught(
+            "left-to-right", _in_the_schedule,
+            lambda kind, budgets: Combination(kind, ((order.LeftToRight(), kind.length, 1.0),)),
+            lambda kind, count: [left_to_right(count)],
+        ),
+        Taught("both-comb", _both_ways, lambda kind, budgets: CombMasks(kind, tuple(budgets)), compared),
+    )
+}  # fmt: skip
+NETWORKS = tuple(TAUGHT)
+BOTH = tuple(name for name, each in TAUGHT.items() if each.both_ways)  # those that look both ways
+
+
 def shape_of(kind: Kind, network: str) -> Shape:
     """The shape of a network of that name."""
-    width = kind.width
-    if network.startswith("both"):
-        return Config(kind.vocab, kind.length, width, hidden=2 * width, reader_hidden=29 * width // 8)
-    hidden = 5 * width // 2
-    return CausalConfig(kind.vocab, kind.length, width, layers=5, readers=3, hidden=hidden, reader_hidden=hidden)
+    return TAUGHT[network].shape(kind)
 
 
 def lessons_of(kind: Kind, network: str, count: int) -> Lessons:
     """What it learns, for texts with so many tokens to fill at most."""
-    steps = kind.settings.budgets(count)
-    if network == "both":
-        return UniformAnswers(kind)
-    if network == "both-comb":
-        return CombMasks(kind, tuple(steps))
-    if network == "left-to-right":
-        return Combination(kind, ((order.LeftToRight(), kind.length, 1.0),))
-    parts = [(comb(kind, shift=0), each, 1.0) for each in steps]
-    random = [(order.Random(), each, 0.25) for each in steps]
-    return Combination(kind, (*parts, *random))
+    return TAUGHT[network].lessons(kind, kind.settings.budgets(count))
 
 
 def recipe_of(kind: Kind, updates: int, tokens: int = _TOKENS) -> Recipe:
-    """How to train, in so many updates of about so many tokens."""
+    """How to train, in so many updates of about so many tokens.
+
+    Raises:
+        InputError: if a number is below 1.
+    """
+    check.integer("updates", updates, least=1)
+    check.integer("tokens", tokens, least=1)
     batch = tokens // kind.length
     batch = batch // 64 * 64 if batch >= 64 else max(2, batch)  # multiples of 64 for a GPU; few to try things
     warmup = min(300, max(1, updates // 10))
@@ -103,7 +160,7 @@ def trained(
         compiled: Whether a CPU compiles it too.
         say: Takes a line now and then.
     """
-    result = folder / f"{network}.safetensors"
+    result = owners.weights(folder, network)
     if result.exists():
         return result
     if network in kind.shipped and updates is None:
@@ -115,14 +172,14 @@ def trained(
     torch.backends.cuda.matmul.allow_tf32 = True
     lessons = lessons_of(kind, network, int(data.valid.hidden.sum(axis=1).max()))
     home = folder / f"{network}-run"
-    home.mkdir(parents=True, exist_ok=True)
     learn = partial(
         train, shape_of(kind, network), store_of(data),
         lessons=lessons, device=device, compile_model=compiled or device == "cuda",
     )  # fmt: skip
     kept = home / "updates.txt"  # a run that goes on has as many as it began with
     if updates is None and kept.exists():
-        updates = int(kept.read_text())
+        with files.intact(kept):
+            updates = check.integer("updates", int(kept.read_text(encoding="utf-8")), least=1)
     if updates is None:
         each = _seconds_of_an_update(learn, recipe_of(kind, _TRIED, tokens), turns)
         if each is None:
@@ -130,14 +187,16 @@ def trained(
             return result
         updates = max(_TRIED, int(_SPARE * seconds / each))
         say(f"{kind.name} {network}: {1e3 * each:.1f} ms an update, {updates} updates")
-    with replacing(kept) as temporary:
-        temporary.write_text(str(updates))
+    recipe = recipe_of(kind, updates, tokens)
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / CHECKPOINT).exists():  # with another number than it began with, a run is refused, and goes on later
+        with replacing(kept) as temporary:
+            temporary.write_text(str(updates), encoding="utf-8")
 
     def watched(progress: Progress) -> None:
         bits = progress.loss / math.log(2)
         say(f"{kind.name} {network} {progress.step:>6} of {updates}  {bits:.4f} bits  {progress.seconds:.0f} s")
 
-    recipe = recipe_of(kind, updates, tokens)
     with turns.turn(after=min(_WARM, updates), most=_PATIENCE * seconds) as over:
         model, progress = learn(recipe, folder=home, stop=over, every=max(1, updates // 20), watch=watched)
     if progress.step < updates:
@@ -176,19 +235,40 @@ def _seconds_of_an_update(learn: Callable[..., object], recipe: Recipe, turns: T
 
 def loaded(path: Path, device: str) -> Network:
     """A trained network there."""
-    return load(path)[0].to(device)
+    return files.network(path)[0].to(device)
 
 
-def owning(folder: Path, network: str, device: str, say: Callable[[str], object]) -> Network:
-    """A trained network, to which all results of that name in its folder belong: those of another one are removed.
+def owning(kind: Kind, folder: Path, network: str, device: str, say: Callable[[str], object]) -> Network:
+    """A trained network, to be measured: from now on the results of its name in its folder are its own.
+
+    Those of other weights are set aside. How it was trained is kept with its results, for whoever has them alone.
 
     Raises:
         InputError: if it is not there, or there are results that nobody recorded.
     """
     path = owners.weights(folder, network)
     if not path.exists():
-        remedy = "Train it with: python -m experiments.atlas KIND --parts train"
-        raise InputError("networks", "be trained", detail=f"but there is no '{path}'", remedy=remedy)
-    model = loaded(path, device)
+        raise untrained(kind, folder, network)
+    model, about = files.network(path)
     owners.claim(folder, network, fingerprint(model), say)
-    return model
+    kept = recipe_file(folder, network)
+    if "recipe" in about and not kept.exists():
+        with replacing(kept) as temporary:
+            temporary.write_text(json.dumps(about["recipe"]), encoding="utf-8")
+    return model.to(device)
+
+
+def recipe_file(folder: Path, network: str) -> Path:
+    """The file that says how a network was trained that was measured."""
+    return folder / f"recipe-{network}.json"
+
+
+def untrained(kind: Kind, folder: Path, network: str) -> InputError:
+    """What is said of a network whose weights are needed and missing."""
+    train = f"python -m experiments.atlas {kind.name} --parts train --networks {network}"
+    remedy = f"Train it with: {train}."
+    if owners.kept(folder, network):
+        again = "Once new weights are measured, the results of the old ones are set aside."
+        remedy = f"Bring its weights back, or train it again: {train}. {again}"
+    detail = f"but there is no '{owners.weights(folder, network)}'"
+    return InputError("folder", f"hold the network '{network}'", detail=detail, remedy=remedy)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from experiments.atlas import files
 from experiments.atlas.kind import Kind
 from experiments.atlas.measuring import check_rows
 from experiments.atlas.rules import Rule
@@ -38,10 +39,8 @@ def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, bat
     Raises:
         InputError: if they are there from another number of texts.
     """
-    if path.exists():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        check_rows(path, 2 * kept["texts"], 2 * len(texts))  # validation rows are half as many as test rows
-        return kept
+    if (before := kept(path, len(texts))) is not None:
+        return before
     same = equalised(texts)
     curve = measure(predictor, order.Random(), same, rng=0, points=33, batch=batch).curve  # pyright: ignore[reportAttributeAccessIssue]
     per = 1 / (curve.length * math.log(2))
@@ -69,6 +68,21 @@ def seen(kind: Kind, predictor: MaskPredictor, texts: Sequences, path: Path, bat
     found["orders"] = {str(steps): learn(kind, pairs, hidden, steps) for steps in few}
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(found), encoding="utf-8")
+    return found
+
+
+def kept(path: Path, texts: int) -> dict[str, Any] | None:
+    """What was kept there; None if nothing was.
+
+    Raises:
+        InputError: if it is from another number of texts, or damaged.
+    """
+    if not path.exists():
+        return None
+    found = files.read_json(path)
+    with files.intact(path):
+        before = int(found["texts"])
+    check_rows(path, 2 * before, 2 * texts)  # validation rows are half as many as test rows
     return found
 
 

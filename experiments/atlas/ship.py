@@ -27,12 +27,13 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
     Raises:
         InputError: if the network has not been trained.
     """
-    source = base / kind / f"{network}.safetensors"
+    source = owners.weights(base / kind, network)
     if not source.is_file():
         remedy = f"Train it with: python -m experiments.atlas {kind} --parts train"
         raise InputError("network", "be one that was trained", detail=f"but there is no '{source}'", remedy=remedy)
     folder = models / (kind if network == "both" else f"{kind}-{network}")
-    own = owners.owner(base / kind, network) == owners.fingerprint(source)
+    owner = owners.owner(base / kind, network)
+    own = owner == owners.fingerprint(source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CALIBRATION).unlink(missing_ok=True)  # first: it may be of the network that was here before
     files.copied(source, folder / FILE)
@@ -40,7 +41,8 @@ def ship(kind: str, network: str, base: Path, models: Path) -> Path:
     if own and calibration.exists():
         files.copied(calibration, folder / CALIBRATION)
     else:
-        why = "is not of these weights" if calibration.exists() else "is not there"
+        of = "is not of these weights" if owner is not None else "may be of others, as nobody recorded its weights"
+        why = of if calibration.exists() else "is not there"
         print(f"{kind} {network}: shipped without a calibration: '{calibration}' {why}", flush=True)
     return folder
 
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--models", type=Path, default=MODELS, help="where to")
     options = parser.parse_args(arguments)
-    with sentences():
+    with sentences({"folder": "--base"}):
         folder = ship(options.kind, options.network, options.base, options.models)
     print(f"{sum(path.stat().st_size for path in folder.iterdir()) / 1e6:.1f} MB in {folder}", flush=True)
 

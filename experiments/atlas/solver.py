@@ -79,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def solve(model: str, boards: int, batch: int, folder: Path, results: Path) -> None:
     """Fill the boards under each rule, going on where an earlier run stopped, and write atlas-solver.csv."""
     check.integer("boards", boards, least=2)  # of a single one there is no error
+    check.integer("batch", batch, least=1)
     kind, network = Sudoku(), checked(load(model))
     rows = puzzles(boards)
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,8 @@ atlas-KIND-scores.csv   what texts are worth that were written under every rule,
 atlas-KIND-whole.csv    nats of whole texts, on all test rows, for kinds with published numbers of that
 atlas-KIND-seen.json    the loss curve, TC, DTC and dependence
 
-A table is of all rules: while some are not measured, none is written unless somebody asks for what there is.
+A table is of all rules: while some are not measured, none is written unless somebody asks for what there is. Nothing is
+measured for a table, and no weights are needed: it is of the results that were recorded.
 """
 
 import json
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from experiments import common
-from experiments.atlas import measuring, networks, writing
+from experiments.atlas import files, measuring, networks, owners, writing
 from experiments.atlas.measuring import Cost
 from experiments.atlas.networks import BOTH, NETWORKS
 from experiments.atlas.parts import Atlas, say
@@ -23,7 +24,6 @@ from experiments.atlas.parts import Atlas, say
 from unmask import InputError, order
 from unmask._atomic import replacing
 from unmask.calibration.choice import TOLERANCE
-from unmask.models.weights import load
 from unmask.schedule import Schedule
 
 COSTS = ("network", "order", "size", "evaluations", "passes", "bits", "error", "over", "over_error")
@@ -42,20 +42,27 @@ def tables(atlas: Atlas, results: Path, *, partial: bool = False) -> None:
         partial: Whether tables may lack rules that are not measured.
 
     Raises:
-        InputError: if there are such rules otherwise; the tables stay as they are then.
+        InputError: if there are such rules otherwise, or weights that are not those of the results; the tables stay as
+            they are then.
     """
+    measure = f"python -m experiments.atlas {atlas.kind.name} --parts measure"
+    if strange := [name for name in NETWORKS if owners.strange(atlas.folder, atlas.folder, name)]:
+        named = ", ".join(f"'{name}'" for name in strange)
+        detail = f"but those of {named} are different"
+        remedy = f"Move these weights away, or measure them, which sets the results of the others aside: {measure}"
+        raise InputError("folder", "hold the weights of its results", detail=detail, remedy=remedy)
     if without := unmeasured(atlas):
         if not partial:
-            remedy = f"Measure them with: python -m experiments.atlas {atlas.kind.name} --parts measure"
+            remedy = f"Measure them with: {measure}"
             detail = f"and {len(without)} have none, such as {', '.join(without[:3])}"
             raise InputError("folder", "hold the costs of all rules", detail=detail, remedy=remedy)
         say(f"{atlas.kind.name}: not measured, and in no table: {', '.join(without)}")
+    # Each order is a long list, and a figure has no use for it.
+    kept = {"title": atlas.kind.title, **{key: value for key, value in atlas.seen().items() if key != "orders"}}
+    kept["updates"] = updates(atlas)
     name = f"atlas-{atlas.kind.name}"
     common.write(results / f"{name}.csv", COSTS, costs(atlas))
     common.write(results / f"{name}-advised.csv", CHOICES, choices(atlas))
-    # Each order is a long list, and a figure has no use for it.
-    kept = {"title": atlas.kind.title, **{key: value for key, value in atlas.see().items() if key != "orders"}}
-    kept["updates"] = updates(atlas)
     with replacing(results / f"{name}-seen.json") as temporary:
         temporary.write_text(json.dumps(kept) + "\n", encoding="utf-8")
     usual = measuring.random_order_of(atlas.count)
@@ -69,27 +76,40 @@ def tables(atlas: Atlas, results: Path, *, partial: bool = False) -> None:
         columns = list(dict.fromkeys(key for row in scores for key in row))
         common.write(results / f"{name}-scores.csv", columns, [{**dict.fromkeys(columns, ""), **row} for row in scores])
     paths = [atlas.folder / f"whole-{network}.json" for network in NETWORKS]
-    if whole := [row for path in paths if path.exists() for row in json.loads(path.read_text(encoding="utf-8"))]:
+    if whole := [row for path in paths if path.exists() for row in files.read_json(path)]:
         common.write(results / f"{name}-whole.csv", measuring.WHOLE, whole)
 
 
 def unmeasured(atlas: Atlas) -> list[str]:
     """The rules without a cost, of every network that is there or was measured."""
     there = [name for name in NETWORKS if atlas.file(name).exists() or atlas.costs.found.get(name)]
-    return [
+    without = [
         f"{name} {rule.name}" for name in there for rule in atlas.wanted(name) if atlas.costs.get(name, rule) is None
     ]
+    return without + (["both advised"] if "both" in there and atlas.calibrated("both") is None else [])
 
 
 def updates(atlas: Atlas) -> dict[str, int]:
-    """How many updates each network was trained for that was measured, as its weights say.
+    """How many updates each network was trained for that was measured, as was kept then, or as its weights say.
 
     What the folder has of a run may be of another network. Those that ship with the library are left out: how they were
     trained is no part of the atlas.
     """
-    names = [name for name in atlas.there(NETWORKS) if atlas.costs.found.get(name) and name not in atlas.kind.shipped]
-    known = {name: load(atlas.file(name))[1] for name in names}
-    return {name: about["recipe"]["steps"] for name, about in known.items() if "recipe" in about}
+    found = {}
+    for name in NETWORKS:
+        if not atlas.costs.found.get(name) or name in atlas.kind.shipped:
+            continue
+        path = networks.recipe_file(atlas.folder, name)
+        if path.exists():
+            recipe = files.read_json(path)
+        elif atlas.file(name).exists():  # it was measured when recipes were not kept
+            path, recipe = atlas.file(name), files.network(atlas.file(name))[1].get("recipe")
+        else:
+            continue
+        if recipe is not None:
+            with files.intact(path):
+                found[name] = int(recipe["steps"])
+    return found
 
 
 def costs(atlas: Atlas) -> Iterator[dict[str, object]]:
@@ -128,7 +148,7 @@ def blocks(schedule: Schedule, length: int) -> int:
 
 def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
     """At every budget, what `advise` picked against the best of all rules on the test rows."""
-    for network in atlas.there(["both"]):
+    for network in ["both"] if atlas.costs.found.get("both") else []:
         found = {rule.name: cost for rule in atlas.listed() if (cost := atlas.costs.get(network, rule)) is not None}
         for rule in atlas.advised(network):
             picked, steps = atlas.costs.get(network, rule), int(rule.size)

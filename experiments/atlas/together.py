@@ -1,36 +1,40 @@
 """Several kinds on one GPU, in a limited time; the same command again goes on where it stopped.
 
-    python -m experiments.atlas.together KIND ... --seconds 560 --output DIR
+    python -m experiments.atlas.together KIND ... --seconds 3600 --output DIR
 
 First all networks are trained. A few processes run at a time: one of them uses the GPU, by turns, and the others
 compile, which takes a minute of a CPU for each network. Then all kinds are measured beside each other, and their texts
 written. When the time is over everything stops, wherever it is: a run keeps a checkpoint, and costs and texts are kept
-one by one. What is worth having goes into DIR in the end: what was measured, and as many networks as
-are wanted back. The data must be in runs/atlas, or have travelled (`experiments.atlas.pack`).
+one by one. What is worth having goes into DIR in the end: what was measured, and the networks, or as many of them as
+may be copied back at once. The data must be in runs/atlas, or have travelled (`experiments.atlas.pack`).
 """
 
 import argparse
 import lzma
+import math
 import os
 import subprocess
 import sys
 import tarfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 from experiments import common
 from experiments.atlas import files, owners
 from experiments.atlas.kinds import KINDS
 from experiments.atlas.mistakes import sentences
-from experiments.atlas.pack import CARRIED, MEASURED, chosen, unpack
+from experiments.atlas.pack import CARRIED, MIB, chosen, unpack
 
 from unmask import InputError
+from unmask import _check as check
 from unmask._atomic import replacing, workplace
 
 PARTS = ("train", "see", "measure", "whole", "write")
-KEPT = (*MEASURED[1:], "*-run/log.csv", "*.log")
-FILES, LARGEST, ROOM = 8, 16 << 20, 63 << 20  # copied back at once: files, bytes of each, and of all
+KEPT = (*owners.MEASURED, "*-run/log.csv", "*.log")
+ARCHIVE = "measured.tar.xz"
 _THREADS = "2"  # of a CPU, for each process
 _BESIDE = 5  # processes at a time: more would not fit into memory
 _LAST = 20.0  # seconds to end in
@@ -64,7 +68,40 @@ def together(commands: dict[str, list[str]], logs: Path, until: float) -> dict[s
     return missed
 
 
-def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str] = ()) -> list[str]:
+@final
+@dataclass(frozen=True)
+class Room:
+    """What may be copied back at once; without limits by default.
+
+    Attributes:
+        files: Files, the archive among them.
+        file_mib: MiB of each file.
+        all_mib: MiB of all files.
+    """
+
+    files: int | None = None
+    file_mib: float | None = None
+    all_mib: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.files is not None:
+            check.integer("files", self.files, least=1)
+        for name in ("file_mib", "all_mib"):
+            if (value := getattr(self, name)) is not None:
+                check.real(name, value, above=0)
+
+    def fits(self, sizes: Sequence[int]) -> bool:
+        """Whether files of so many bytes may be copied at once."""
+        return (
+            (self.files is None or len(sizes) <= self.files)
+            and (self.file_mib is None or max(sizes) <= self.file_mib * MIB)
+            and (self.all_mib is None or sum(sizes) <= self.all_mib * MIB)
+        )
+
+
+def packed(
+    kinds: Sequence[str], base: Path, output: Path, before: Sequence[str] = (), room: Room | None = None
+) -> list[str]:
     """Put what is worth having where it comes back: one archive of all that was measured, and networks.
 
     Arguments:
@@ -72,28 +109,30 @@ def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str]
         base: Has a folder for each.
         output: Where to.
         before: Networks that came back before, as KIND-NETWORK: they stay behind.
+        room: What may be copied back at once.
 
     Returns:
-        The networks for which there was no room.
+        What has no room: networks, which stay behind, and the name of the archive, which is written all the same.
     """
+    room = room or Room()
     output.mkdir(parents=True, exist_ok=True)
-    archive = output / "measured.tar.xz"
+    archive = output / ARCHIVE
     with replacing(archive) as temporary, tarfile.open(temporary, "w:xz") as file:
         for kind in kinds:
             for path in chosen(base / kind, KEPT):
                 file.add(path, Path(kind) / path.relative_to(base / kind))
         for path in base.glob("*.log"):
             file.add(path, path.name)
-    left, most = ROOM - archive.stat().st_size, FILES - 1
-    stayed = []
+    sizes = [archive.stat().st_size]
+    stayed = [] if room.fits(sizes) else [ARCHIVE]
     for kind in kinds:
         for path in chosen(base / kind, ("*.safetensors",)):
             name, size = f"{kind}-{path.stem}", path.stat().st_size
             if name in before or path.stem in KINDS[kind].shipped:
                 continue
-            if most and size <= min(left, LARGEST):
-                files.copied(path, output / f"{name}.safetensors")
-                left, most = left - size, most - 1
+            if room.fits([*sizes, size]):
+                files.copied(path, owners.weights(output, name))
+                sizes.append(size)
             else:
                 stayed.append(name)
     return stayed
@@ -102,42 +141,67 @@ def packed(kinds: Sequence[str], base: Path, output: Path, before: Sequence[str]
 def brought(output: Path, base: Path) -> None:
     """Put what came back into the folders of the kinds: networks, and measurements in place of those that are there.
 
-    All results of a network that is another one now make way: those that did not come back would join the new ones. So
-    do weights that are not those of the results: the right ones may have stayed on the other machine.
+    All results of a network that is another one now are set aside: those that did not come back would join the new
+    ones. So are weights that are not those of the results, or that others replace: these may be the only copy.
 
     Raises:
-        InputError: if nothing came back, or the archive is damaged; nothing is replaced then.
+        InputError: if nothing came back, or something is damaged, there or here; nothing is changed then.
     """
-    archive, weights = output / "measured.tar.xz", sorted(output.glob("*.safetensors"))
+    archive, weights = output / ARCHIVE, sorted(output.glob(owners.WEIGHTS.format("*")))
     if not archive.exists() and not weights:
         detail = f"but '{output}' has neither '{archive.name}' nor networks"
         raise InputError("bring", "be a folder that came back from another machine", detail=detail)
     base.mkdir(parents=True, exist_ok=True)
-    if archive.exists():
-        with workplace(base) as place:
-            back = place / "back"
-            try:
-                with lzma.open(archive) as content, tarfile.open(fileobj=content) as file:
-                    file.extractall(back, filter="data")
-                    while content.read(1 << 20):  # to the end, where the sum of what was read stands
-                        pass
-            except (tarfile.TarError, lzma.LZMAError, EOFError):
-                raise InputError("bring", "hold an intact archive", detail=f"but '{archive}' is damaged") from None
-            for kind, each in KINDS.items():
-                for network in each.networks:
-                    if owners.differ(base / kind, back / kind, network):
-                        owners.forget(base / kind, network, print)
-                    if owners.strange(base / kind, back / kind, network):
-                        owners.weights(base / kind, network).unlink()
-                        print(f"{kind} {network}: removed the weights, which are not those of the results", flush=True)
-            for path in owners.ordered(back.rglob("*")):
-                target = base / path.relative_to(back)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                path.replace(target)
-    for path in weights:
-        kind, _, network = path.stem.partition("-")
-        (base / kind).mkdir(parents=True, exist_ok=True)
-        files.copied(path, base / kind / f"{network}.safetensors")
+    with workplace(base) as place:
+        back = place / "back"
+        back.mkdir()
+        prints: dict[tuple[str, str], str] = {}
+        if archive.exists():
+            _extracted(archive, back)
+        for path in weights:
+            kind, _, network = path.stem.partition("-")
+            if kind not in KINDS or network not in KINDS[kind].networks:
+                must = "hold networks that are called KIND-NETWORK"
+                raise InputError("bring", must, detail=f"but '{path}' is none of these")
+            prints[kind, network] = owners.fingerprint(path, "bring")
+            (back / kind).mkdir(exist_ok=True)
+            files.copied(path, owners.weights(back / kind, network))
+        moves: dict[Path, Path] = {}
+        for kind, each in KINDS.items():
+            for network in each.networks:
+                moves |= _giving_way(base / kind, back / kind, network, prints.get((kind, network)))
+        owners.move(moves, lambda line: print(line, flush=True))  # nothing was changed until here
+        for path in owners.ordered(back.rglob("*")):
+            target = base / path.relative_to(back)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+
+
+def _giving_way(here: Path, back: Path, network: str, fingerprint: str | None) -> dict[Path, Path]:
+    """What is here of a network that others replace, and where it goes; nothing is moved.
+
+    Arguments:
+        here: The folder of a kind.
+        back: What came back for it.
+        network: The network.
+        fingerprint: That of the weights that came back; None if none did.
+    """
+    moves = owners.leaving(here, network) if owners.differ(here, back, network) else {}
+    path = owners.weights(here, network)
+    other = fingerprint is not None and path.exists() and owners.fingerprint(path) != fingerprint
+    if other or owners.strange(here, back, network):
+        moves |= owners.weights_leaving(here, network)
+    return moves
+
+
+def _extracted(archive: Path, target: Path) -> None:
+    try:
+        with lzma.open(archive) as content, tarfile.open(fileobj=content) as file:
+            file.extractall(target, filter="data")
+            while content.read(1 << 20):  # to the end, where the sum of what was read stands
+                pass
+    except (tarfile.TarError, lzma.LZMAError, EOFError):
+        raise InputError("bring", "hold an intact archive", detail=f"but '{archive}' is damaged") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -146,14 +210,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--base", type=Path, default=Path("runs") / "atlas", help="has a folder for each kind")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="where data are that travelled")
     parser.add_argument("--networks", nargs="+", choices=sorted(common.NETWORKS), help="all of each kind by default")
-    parser.add_argument("--seconds", type=float, default=560, help="for everything")
+    parser.add_argument("--seconds", type=float, help="for everything; no limit by default")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="where to put what is worth having")
+    parser.add_argument("--files", type=int, help="how many files you may copy back at once; no limit by default")
+    parser.add_argument("--file-mib", type=float, metavar="MIB", help="how large each may be; no limit by default")
+    parser.add_argument("--all-mib", type=float, metavar="MIB", help="how large all may be; no limit by default")
     parser.add_argument("--before", nargs="*", default=(), help="networks that came back before, as KIND-NETWORK")
     parser.add_argument("--bring", type=Path, metavar="DIR", help="only take over what another machine put there")
     parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="further words for every process")
     options = parser.parse_args(arguments)
-    with sentences():
+    with sentences({"folder": "--base"}):
         if options.bring is None:
             run(options)
         else:
@@ -162,8 +229,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Train, measure and write what is missing, and put what is worth having where it comes back."""
+    room = Room(options.files, options.file_mib, options.all_mib)
+    if options.seconds is not None:
+        check.real("seconds", options.seconds, above=_LAST)  # which it ends in
     begin = time.time()
-    until = begin + options.seconds - _LAST
+    until = math.inf if options.seconds is None else begin + options.seconds - _LAST
     for kind in options.kinds:
         unpack(kind, options.carried, options.base)
 
@@ -193,7 +263,7 @@ def run(options: argparse.Namespace) -> None:
     }
     report(together(jobs, options.base, until), begin)
     if options.output is not None:
-        stayed = packed(options.kinds, options.base, options.output, options.before)
+        stayed = packed(options.kinds, options.base, options.output, options.before, room)
         print(f"stayed behind: {', '.join(stayed) or 'nothing'}", flush=True)
 
 

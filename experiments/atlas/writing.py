@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from experiments.atlas import files
 from experiments.atlas.kind import Kind, Rows
 from experiments.atlas.measuring import Say, check_rows, error, sequences, without
 from experiments.atlas.rules import Rule
@@ -40,8 +41,7 @@ def written(
     texts = sequences(rows, count, device)
     found: dict[str, NDArray[np.generic]] = {}
     if path.exists():
-        with np.load(path) as kept:
-            found = {name: kept[name] for name in kept.files}
+        found |= files.read_arrays(path)
     for each in found.values():
         check_rows(path, len(each), len(texts))
     for rule in wanted:
@@ -73,12 +73,10 @@ def scored(kind: Kind, rows: Rows, path: Path, wanted: Iterable[Rule], usual: Ru
         wanted: The rules.
         usual: The rule to compare with.
     """
-    with np.load(path) as kept:
-        names = {
-            (rule.name, draw): name for rule in wanted for draw in DRAWS if (name := f"{rule.key}|{draw}") in kept.files
-        }
-        written = {key: kept[name].astype(np.int64) for key, name in names.items()}
-        spent = {key: kept[f"{name}|evaluations"] for key, name in names.items()}
+    kept = files.read_arrays(path)
+    names = {(rule.name, draw): name for rule in wanted for draw in DRAWS if (name := f"{rule.key}|{draw}") in kept}
+    written = {key: kept[name].astype(np.int64) for key, name in names.items()}
+    spent = {key: kept[f"{name}|evaluations"] for key, name in names.items()}
     if not written:
         return
     part = rows.spread(len(next(iter(written.values()))))
