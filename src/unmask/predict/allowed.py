@@ -9,7 +9,8 @@ of what is allowed. So sampling, replay and their gradients are exact for the co
 
 **What that is not.** Each token is conditioned on being allowed itself, not on those after it. One by one in an order,
 the law is the product of these conditionals, and not the model's law given that the whole text is allowed: what was
-drawn early did not know what will be allowed later. The two agree where constrained positions come before all others.
+drawn early did not know what will be allowed later. The two agree where a single position is constrained and comes
+first.
 """
 
 from collections.abc import Callable
