@@ -119,7 +119,7 @@ def frontier() -> dict[str, object]:
         "source": "frontier.csv",
         "unit": "bits per character",
         "sees": "Three models of about 6 million parameters on test text of text8: what a character costs against how "
-        "much work it takes to write a text of 256.",
+        "much work it takes to write a text of 256 characters.",
         "takes": f"In 16 evaluations and one pass, the model that is causal in the schedule costs {causal:.3f} bits. "
         "That is less than the model that looks both ways costs under any schedule of this table "
         f"({both:.3f} at best), and {causal - anchor:.3f} more than left to right in 256 evaluations.",
@@ -159,7 +159,7 @@ def oracle(chain: str, which: str, sees: str, more: Sequence[str] = ()) -> dict[
     main = ["comb, even", "spread, even", "random, even", "margin, even", "margin, 8 apart, even", *more]
     lost = f"{comb:.3f}" if comb >= 0.0005 else "less than 0.001"
     return {
-        "title": f"Perfect predictions, chain of {which} order",
+        "title": f"Perfect predictions, {which}-order chain",
         "source": "atlas-oracle.csv",
         "unit": "bits per character lost",
         "sees": f"{sees} The chain was fitted to text8, texts have 128 characters, and all that is lost comes from "
@@ -187,7 +187,7 @@ def blocks() -> dict[str, object]:
         "unit": "bits per character",
         "sees": "The built-in model that looks both ways fills a text of 256 characters block by block, in even steps "
         "under one order inside each block.",
-        "takes": f"Blocks cost bits, and least with a comb inside: 128 evaluations in blocks of 32 cost {comb:.3f} "
+        "takes": f"Blocks cost extra bits, fewest with a comb inside: 128 evaluations in blocks of 32 cost {comb:.3f} "
         f"bits with a comb and {margin:.3f} with the margin rule. Without blocks a comb costs {whole:.3f}.",
         "rules": grouped(rows, named, [("", each) for each in shown]),
     }
@@ -208,9 +208,9 @@ def revision() -> dict[str, object]:
         "sees": "Texts of 128 characters that the built-in model wrote with and without taking tokens back, as another "
         "model judges them.",
         "takes": f"Lower is not always better here: in 128 evaluations the planner's texts get "
-        f"{float(planner['judged']):.2f} bits, where real text gets {float(real['judged']):.2f}, because they repeat "
-        f"themselves. Of their words {100 * float(planner['words']):.0f} % are distinct, of real text "
-        f"{100 * float(real['words']):.0f} %.",
+        f"{float(planner['judged']):.2f} bits because they repeat themselves, while real text gets "
+        f"{float(real['judged']):.2f}. In the planner's texts, {100 * float(planner['words']):.0f} % of the words are "
+        f"distinct; in real text, {100 * float(real['words']):.0f} %.",
         "reference": {"name": "real text", "cost": float(real["judged"])},
         "rules": grouped(
             [r for r in rows if r["budget"] != "0"],
@@ -260,7 +260,10 @@ def kind(name: str, title: str) -> dict[str, object]:
 
 def collections() -> list[dict[str, object]]:
     """All of them, by their keys; those of the atlas if they have been measured."""
-    first = "What every rule loses when predictions are perfect, on a chain where a character depends on the last one."
+    first = (
+        "What every rule loses when predictions are perfect, on a chain where each character depends on the one before "
+        "it."
+    )
     more = ("random, dtc", "left-to-right, even", "confidence, even", "entropy bound")
     second = "The same where a character depends on the two before it."
     made: dict[str, Callable[[], dict[str, object]]] = {

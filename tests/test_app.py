@@ -441,9 +441,10 @@ def test_a_calibration_of_another_model_or_length_says_so(model, calibration):
 
     assert measured.differs(calibration, model) == ""
     other = dataclasses.replace(calibration, model="another")
-    assert "on another model than builtin" in measured.differs(other, model)
+    assert "of a different model, not of builtin," in measured.differs(other, model)
     shorter = dataclasses.replace(calibration, length=64)
-    assert measured.differs(shorter, model) == "This calibration is of 64 tokens; the page runs the model with 256."
+    words = "This calibration is for texts of 64 tokens; the page runs the model with 256."
+    assert measured.differs(shorter, model) == words
     assert "of 64 tokens" in panels.report(measured.report(calibration, 0.05, None), measured.differs(shorter, model))
 
 

@@ -259,7 +259,7 @@ def test_results_are_compared_read_shared_and_saved(visit):
     page.get_by_label("Orders and sizes on text8").check()
     expect(page.locator("[data-chart=results-text8]")).to_have_attribute("data-unit", "evaluations")
     expect(page.locator("#results-against-problem")).to_have_text(
-        "Shown against evaluations, the only count there is: Orders and sizes on text8."
+        "Shown against evaluations, because passes were not counted: Orders and sizes on text8."
     )
     anchor = page.locator("#results-link a")
     expect(anchor).to_have_attribute("href", "?tab=results&results=frontier,text8&against=passes&rules=main")

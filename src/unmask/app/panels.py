@@ -14,7 +14,7 @@ from unmask.app.lines import Bars, Bound, Joined, Line, Marked, Points, Ticks
 from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
 from unmask.words.sentences import ROUNDING, counted, evaluated, number
 
-_SPREAD = "After ± is the standard error that the estimated curve leaves."
+_SPREAD = "After ± is the standard error that comes from estimating the curve."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
 _GREY = 7  # the colour of what is no schedule
 _MARKED = 5  # the colour of what is advised
@@ -96,8 +96,8 @@ def guarantees(view: laws.SizeLaws) -> str:
     caption = (
         "For every distribution of this length, the expected KL is at most this factor times its dependence: total "
         "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest factor of "
-        "each column is in bold. The last column has what the paper's theorems guarantee for its own schedules: times "
-        "TC for tc, times DTC for dtc."
+        "each column is in bold. The last column has what the theorems of Zhao & Cai's paper guarantee for its own "
+        "schedules: times TC for tc, times DTC for dtc."
     )
     return table("Guarantees", heads, rows, caption)
 
@@ -216,9 +216,10 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
         Chart(
             "costs",
             "Cost of the best sizes",
-            f"Predicted bits per token above the best one token at a time ({advice.reference}, {spoken(best)}), "
-            f"against the number of steps. The lowest total of each order: {ends}. The advice costs "
-            f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost that is no higher.",
+            f"Predicted bits per token above the best cost of one token at a time ({advice.reference}, "
+            f"{spoken(best)}), against the number of steps. The lowest total of each order: {ends}. The advice costs "
+            f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost no higher than the "
+            "best.",
             "steps",
             "bits per token above the best",
             [
@@ -240,7 +241,7 @@ def _tried_chart(view: measured.Overview) -> Chart:
     return Chart(
         "costs",
         "Cost of the measured schedules",
-        f"Bits per token against evaluations of a text; the least of each kind: {ends}.",
+        f"Bits per token against evaluations of a text; the lowest of each kind: {ends}.",
         "evaluations",
         "bits per token",
         [Joined(each.name, each.evaluations, each.costs, place) for place, each in enumerate(view.tried)],

@@ -13,9 +13,9 @@ _SUMMARIES = {
     "evaluate": "Measure what schedules cost on a text.",
     "calibrate": "Measure a model once, to find its best schedules.",
     "advise": "Recommend how many steps to take, which order and which sizes.",
-    "train": "Train a model of your own.",
+    "train": "Train your own model.",
     "explore": "Watch and compare schedules on a local web page.",
-    "reproduce": "Make the paper's three figures, at full size.",
+    "reproduce": "Make the three figures of Zhao & Cai's paper, at full size.",
     "completion": "Print a script for completion in your shell.",
 }
 _ALIASES = {"steps": ("plan", "Find how many steps a target needs (plan --target).")}  # reads better there

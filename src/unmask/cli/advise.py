@@ -100,13 +100,13 @@ def advise(
     Then:
       unmask generate --schedule schedule.json
 
-    JSON: model (null if the calibration does not name one), length (tokens to fill in the longest text), tokens
-    (the same, on average), target, reference {order, bits_per_token}, steps, order, size, how ("forecast" or
-    "measured"), evaluations, sizes (null if predictions decide them), bits_per_token (expected on other texts), error
-    (its standard error), exact_error (true if that is the spread over texts, false if it is approximate), above (bits
-    per token over the reference), above_error (its standard error, paired, or null), texts, optimism (bits per token by
-    which the cost on these texts is too low because the schedule was chosen on them, or null), runner_up {order,
-    difference_error, bits_per_token, steps_for_target} (the best other blind schedule, or null), even_random
+    JSON: model (null without --model, unless the calibration is of the built-in model), length (tokens to fill in the
+    longest text), tokens (the same, on average), target, reference {order, bits_per_token}, steps, order, size, how
+    ("forecast" or "measured"), evaluations, sizes (null if predictions decide them), bits_per_token (expected on other
+    texts), error (its standard error), exact_error (true if that is the spread over texts, false if it is approximate),
+    above (bits per token over the reference), above_error (its standard error, paired, or null), texts, optimism (bits
+    per token by which the cost on these texts is too low because the schedule was chosen on them, or null), runner_up
+    {order, difference_error, bits_per_token, steps_for_target} (the best other blind schedule, or null), even_random
     {bits_per_token, steps_for_target} or null, candidates (rows of {order, size, evaluations, bits_per_token (on the
     texts they were chosen on), error, how}), schedule, saved, advice. If steps_for_target is null, no number of steps
     meets the target.

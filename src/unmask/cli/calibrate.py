@@ -376,7 +376,7 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
         Column("sizes", lambda row: abbreviated(row["sizes"], 8), left=True),
     )
     if best:
-        shown += [title("Best measured schedules"), grid(columns, best)]
+        shown += [title("Best schedules of the measured orders"), grid(columns, best)]
     if record["rules"]:
         rules = (
             words("rule", "name"),

@@ -57,18 +57,18 @@ even when it reveals one letter at a time.
 
 _INTRODUCTION = f"""\
 A masked diffusion model writes {_LENGTH} tokens in {_STEPS} steps by revealing several tokens at once, each drawn as \
-if the others of its batch did not exist. This causes an error, the KL divergence between the data and what \
+if the others of its step did not exist. This causes an error, the KL divergence between the data and what \
 the sampler writes, which is computed exactly here. The schedule says how many tokens each step reveals; no schedule \
 is best for all data.
 """
 
 _REMARK = """\
-If the dependence is at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed \
-sizes reveal too much at the wrong moment, unless a cut happens to be in the right place. Then 'tc' or 'dtc' lose \
-little, and guarantee this for any data with that TC or DTC. 'minimax-min' is one schedule for both. If the dependence \
-is spread evenly, as in this Markov chain, fixed sizes do better than schedules with guarantees. 'optimal' is made for \
-the loss curve of the data and has the lowest error of all. If you can measure a curve, use it. If you cannot, use \
-minimax, whose guarantee holds for all data.
+If the dependence is at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed sizes \
+reveal too much at the wrong moment, unless a cut happens to be in the right place. In the first case 'tc' loses \
+little, in the second 'dtc', and each guarantees this for any data with that TC or DTC. 'minimax-min' is one schedule \
+for both. If the dependence is spread evenly, as in this Markov chain, fixed sizes do better than schedules with \
+guarantees. 'optimal' is made for the loss curve of the data and has the lowest error of all. If you can measure a \
+curve, use it. If you cannot, use minimax, whose guarantee holds for all data.
 """
 
 
@@ -188,7 +188,7 @@ def _text(model: "Model", screen: Console | None) -> dict[str, Any]:
 
             with live(screen, model.codec, sampler.schedule, 1) as look:
                 sampler.run((1, model.length), rng=[_SEED], watch=look)
-        words = f"{model.name}: {seconds:.2f} seconds, {cost:.2f} bits per character to the model itself"
+        words = f"{model.name}: {seconds:.2f} seconds, {cost:.2f} bits per character under the model itself"
         screen.print(title(words))
         screen.print(f"[cyan]{text}[/cyan]\n")
     which = order_title(sampler.schedule.order)

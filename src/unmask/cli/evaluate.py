@@ -72,7 +72,10 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
     "--output", type=options.FILE, metavar="FILE",
     help="Also write the rows to this file: .csv, .jsonl or .parquet.",
 )  # fmt: skip
-@click.option("--figure", type=options.FILE, metavar="PNG", help="Also draw bits per token against evaluations.")
+@click.option(
+    "--figure", type=options.FILE, metavar="FILE",
+    help="Also draw bits per token against evaluations, as .png, .svg or .pdf.",
+)  # fmt: skip
 @options.workers
 @options.seed
 def evaluate(
@@ -365,7 +368,7 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         if checked
         else None,
         dim("± one standard error over texts, differences paired; best is the row that is"),
-        dim("best on these texts, so that near ties look worse by up to one such error"),
+        dim("best on these texts; rows close to it look up to one error worse than they are"),
     ]
 
 

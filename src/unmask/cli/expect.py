@@ -73,7 +73,7 @@ def expect(
       unmask expect --distribution markov --length 4096 --alphabet 2 --stay 0.9 --size even,tc,dtc \\
                     --steps 64,128,256,512 --draws 100000 --engine ray --output rows.parquet
 
-    For a linear code of more than 22 tokens, the exact curve cannot be computed. Use --estimate-curve: it averages over
+    For 'linear' with more than 22 tokens, the exact curve cannot be computed. Use --estimate-curve: it averages over
     random orders instead, and reports a standard error with every result.
 
     JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of {size, steps, expected_kl,

@@ -102,7 +102,7 @@ def learned(
         said = f"Take {steps} steps in the learned order, which keeps dependent positions apart; compare it with a "
         said += "comb first."
         if kept is not None:
-            said = f"Take {steps} steps in {kept} order: none has surely less dependence inside its steps."
+            said = f"Take {steps} steps in {kept} order: no other clearly has less dependence inside its steps."
             schedule = Schedule(size.Even(steps), {"random": order.Random(), **kinds, **grids}[kept])
     else:
         kept, said = tried.kept, _verdict(tried, steps, found.length)

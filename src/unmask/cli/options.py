@@ -124,8 +124,8 @@ ORDERS_HELP = (
     "apart."
 )
 REVISION_HELP = (
-    f"Take tokens back in one of these ways: {', '.join(revisions.REVISION_WORDS)}. Most of them take "
-    "a number after a colon, as in cap:0.1. The texts then have no exact likelihood."
+    f"Take revealed tokens back, or change them, in one of these ways: {', '.join(revisions.REVISION_WORDS)}. Most of "
+    "these ways take a number after a colon, as in cap:0.1. The texts then have no exact likelihood."
 )
 RULE_HELP = f"A published rule instead of --order and --size: {', '.join(RULES)}."
 
@@ -220,7 +220,8 @@ data = bundled(
         help="Estimate the distribution's curve from this many draws.",
     ),
     click.option(
-        "--curve", type=FILE, metavar="FILE", help="Use a loss curve instead: CSV or JSON, in nats per token.",
+        "--curve", type=FILE, metavar="FILE",
+        help="Use a loss curve instead of a distribution: CSV or JSON, in nats per token.",
     ),
     click.option("--monotone", is_flag=True, help="If the curve increases, use the nearest curve that does not."),
 )  # fmt: skip

@@ -137,9 +137,9 @@ def shown_pairs(record: dict[str, Any]) -> list[Any]:
     numbers = (Column("nats", lambda row: f"{row['nats']:.4f}"), Column("error", lambda row: f"{row['error']:.4f}"))
     if record["distances"] is not None:
         columns = (Column("distance", lambda row: str(row["distance"])), *numbers)
-        return [title("What revealing a token tells of another one"), grid(columns, record["distances"])]
-    places = (Column("of", lambda row: str(row["of"])), Column("told by", lambda row: str(row["told_by"])))
-    return [title("Positions that tell most of each other"), grid((*places, *numbers), record["pairs"])]
+        return [title("What revealing one token tells you about another"), grid(columns, record["distances"])]
+    places = (Column("position", lambda row: str(row["of"])), Column("told by", lambda row: str(row["told_by"])))
+    return [title("Positions that tell you most about each other"), grid((*places, *numbers), record["pairs"])]
 
 
 def draw_pairs(found: Dependence | ByDistance, figure: Path) -> None:

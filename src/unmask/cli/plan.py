@@ -53,8 +53,8 @@ def plan(
 
     A guarantee is a factor c: for every distribution of the given length, the expected KL is at most c times its
     dependence. There is one factor for each measure of dependence: the total correlation (tc), the dual total
-    correlation (dtc), the smaller of the two (min), and their sum, which equals the sum of I(X_i; X_-i) over the tokens
-    (sum). No schedule with random positions has a smaller factor than the minimax sizes.
+    correlation (dtc), the smaller of the two (min), and their sum (sum), which equals the sum of I(X_i; X_-i) over the
+    tokens. No schedule with random positions has a smaller factor than the minimax sizes.
 
     The sizes 'optimal' and 'square-root' are made for a loss curve, which comes from a distribution (see `unmask
     expect`) or from a file. A curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: as a JSON
@@ -184,13 +184,13 @@ def _shown(steps: int, name: str, measure: Path | None, data: Said, seed: int, r
         *map(plain, picture(means)),
         "",
         facts(("Mean sizes", abbreviated(means)), same if isinstance(schedule, size.Planned) else drawn),
-        "\nExpected KL, for every distribution, is at most",
+        "\nFor every distribution, the expected KL is at most",
         facts(*promises, gap=1),
     ]
     if isinstance(schedule, size.Universal):
         shown.append(
-            f"\nFactor {number(promise['factor'])}: the best guarantees that {counted(steps, 'step')} can give for TC, "
-            "for DTC and for their sum, each on its own, hold all at once within this factor."
+            f"\nThe factors for TC, for DTC and for their sum are each at most {number(promise['factor'])} times the "
+            f"smallest possible in {counted(steps, 'step')}."
         )
     if known is not None:
         shown += [plain(f"\nExpected KL on {known.title}: {number(record['expected_kl'])} nats"), *known.notes]
@@ -205,11 +205,11 @@ def _remark(key: str, schedule: size.Blind, promise: dict[str, Any]) -> str:
         return ""
     theorem = promise["theorem"]
     says = "does not hold for so few steps" if theorem is None else f"says {number(theorem)}"
-    return f"[dim]the paper's coefficient, whose theorem {says}[/dim]"
+    return f"[dim]Zhao & Cai's coefficient; their theorem {says}[/dim]"
 
 
 def _best(schedule: size.Blind) -> str:
-    return f"[dim]the smallest factor that {counted(schedule.steps, 'step')} can have[/dim]"
+    return f"[dim]the smallest factor possible in {counted(schedule.steps, 'step')}[/dim]"
 
 
 def _fewest(

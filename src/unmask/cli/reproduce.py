@@ -35,16 +35,16 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
 @click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
 @options.seed
 def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> Report:
-    """Make the paper's three figures: PNG, SVG, and a CSV with every number.
+    """Make the three figures of Zhao & Cai's paper: PNG, SVG, and a CSV with every number.
 
     \b
-      figure1    mean size of each step of both schemes
+      figure1    mean size of each step of the tc and dtc schemes
       figure2    expected KL of the tc scheme, against the steps and against TC
       figure3    expected KL of the dtc scheme, against the steps and against DTC
 
     The figures use sequences of 2000 tokens and Reed-Solomon codes over an alphabet of 2048 letters, as in the paper.
-    They show the exact values, the theorem's bound, the paper's fixed-size baseline, and equal sizes with a random
-    offset. Without names, the command makes all three.
+    They show the exact values, the paper's bounds and fixed-size baseline, and equal sizes with a random offset.
+    Without names, the command makes all three.
 
     \b
     Examples:

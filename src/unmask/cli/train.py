@@ -257,6 +257,6 @@ class _Watch:
         hours = (self.steps - now.step) * (now.seconds - first.seconds) / (now.step - first.step) / 3600
         if hours > 1:
             self.bar.console.print(
-                f"About {hours:.0f} hours to go. --minutes stops sooner; a smaller --length, --width, --layers or "
-                "--steps makes it shorter."
+                f"About {hours:.0f} hours to go. --minutes stops the run sooner; a smaller --length, --width, --layers "
+                "or --steps makes it shorter."
             )

@@ -34,8 +34,8 @@ class NamedGauge:
 
 GAUGES: dict[str, NamedGauge] = {
     "tc": NamedGauge(gauge.tc, "TC", "Total correlation: how far the tokens are from being independent."),
-    "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation: how much of the text its tokens share."),
-    "min": NamedGauge(gauge.both, "min(TC, DTC)", "TC or DTC, whichever is smaller: for data of which nobody knows."),
+    "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation: how much of the text's information its tokens share."),
+    "min": NamedGauge(gauge.both, "min(TC, DTC)", "TC or DTC, whichever is smaller: for when you do not know which."),
     "sum": NamedGauge(
         gauge.total, "TC + DTC", "The sum of both, which equals the sum of I(X_i; X_-i) over the tokens."
     ),
@@ -131,7 +131,7 @@ DISTRIBUTIONS: dict[str, NamedDistribution] = {
         shares=("stay",),
     ),
     "mixture": NamedDistribution(
-        "a coin with bias {bias} or 1 - {bias}, the same for all tokens",
+        "a coin that shows 1 with probability {bias} or 1 - {bias}, the same for all tokens",
         ("length", "bias"),
         _coin,
         {"length": 256, "bias": 0.1},

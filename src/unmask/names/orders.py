@@ -46,7 +46,9 @@ ORDERS: dict[str, NamedOrder] = {
         order.CombGrid, "The comb on a grid: positions are far apart in both directions.", alone=False,
     ),
     "sets": NamedOrder(order.Sets, "The positions of each step, as you list them.", alone=False),
-    "periodic": NamedOrder(order.Periodic, "All positions with one remainder, then all with the next.", alone=False),
+    "periodic": NamedOrder(
+        order.Periodic, "All positions with one remainder modulo a period, then all with the next.", alone=False,
+    ),
     "left-to-right": NamedOrder(order.LeftToRight, "From the first position to the last."),
     "dilated": NamedOrder(
         order.Dilated, "Strides that halve in every round, so that gaps are filled in the middle (DUS).",

@@ -57,7 +57,8 @@ REVISIONS: dict[str, NamedRevision] = {
     ),
     "gibbs": NamedRevision(
         revision.Gibbs,
-        "Redraws some tokens after every step, one at a time. Blind schedules keep their distribution.",
+        "Redraws some tokens after every step, one at a time. With perfect predictions and a blind schedule, this "
+        "never increases the error.",
         "the number of tokens to redraw after a step", True,
     ),
 }  # fmt: skip

@@ -72,7 +72,7 @@ SIZES: dict[str, NamedSize] = {
         size.Even, "The same number of tokens in every step, as most code does.", look=Look("#D55E00", page=0),
     ),
     "ceil": NamedSize(
-        size.Ceil, "⌈L/K⌉ tokens per step until none are left: the paper's baseline.",
+        size.Ceil, "⌈L/K⌉ tokens per step until none are left: the baseline of Zhao & Cai's paper.",
         look=Look("#E69F00", (2, 1.5), page=8),
     ),
     "cosine": NamedSize(
@@ -93,11 +93,11 @@ SIZES: dict[str, NamedSize] = {
     ),
     "offset": NamedSize(size.Offset, "Equal sizes, shifted by a random offset.", look=Look("#E69F00", page=11)),
     "tc": NamedSize(
-        size.TC, "The paper's scheme for data with a small total correlation (TC).",
+        size.TC, "Zhao & Cai's scheme for data with a small total correlation (TC).",
         look=Look("#0072B2", (5, 2), page=1)
     ),
     "dtc": NamedSize(
-        size.DTC, "The paper's scheme for data with a small dual total correlation (DTC).",
+        size.DTC, "Zhao & Cai's scheme for data with a small dual total correlation (DTC).",
         look=Look("#009E73", (5, 2), page=3),
     ),
     "minimax-tc": _minimax(
@@ -110,7 +110,7 @@ SIZES: dict[str, NamedSize] = {
         "The best guarantee for whichever of TC and DTC is smaller.", gauge.both, Look("#AA3377", page=4)
     ),
     "minimax-sum": _minimax("The best guarantee for TC + DTC.", gauge.total, Look("#56B4E9", page=14)),
-    "minimax": NamedSize(size.Minimax, "The best guarantee for a gauge of your own.", Need.GAUGE),
+    "minimax": NamedSize(size.Minimax, "The best guarantee for your own gauge.", Need.GAUGE),
     "universal": NamedSize(
         size.Universal, "Close to the best guarantees for TC, DTC and their sum, all at once.",
         look=Look("#7A4A1E", (6, 1.5, 1.5, 1.5), page=16),

@@ -15,7 +15,7 @@ from unmask.order.base import BlindOrder, Positions, among, arguments, first_met
 @final
 @dataclass(frozen=True)
 class Random(BlindOrder):
-    """Every order of the positions equally likely."""
+    """Every order of the positions is equally likely."""
 
     def arrange(self, positions: Positions, *, length: int, steps: int | None, rng: check.Rng) -> Positions:
         positions, source = arguments(positions, length, steps, rng)
@@ -62,7 +62,7 @@ class Spread(BlindOrder):
 @final
 @dataclass(frozen=True)
 class Comb(BlindOrder):
-    """Segments in step: first one token of every segment, then its right neighbour in every segment, and so on.
+    """First one token of every segment, then its right neighbour in every segment, and so on.
 
     Tokens revealed together are a segment apart, and each is predicted next to a *contiguous* run of revealed ones,
     where trained models are at their best. The teeth start at a common shift, one that keeps the longer teeth first:

@@ -15,7 +15,7 @@ _TINY = 1e-9  # what a token has that was never seen, as published
 @final
 @dataclass(frozen=True)
 class Calibrated(ReactiveOrder):
-    """Confidence weighed by how much its token says, and by its place: early positions and rare tokens first.
+    """Confidence weighted by position and by how rare the token is: early positions and rare tokens first.
 
     The position at place `i` of its block, whose most likely token `v` has probability `c` here and frequency `f_v`
     everywhere, has the score

@@ -11,7 +11,7 @@ from unmask.order.base import Predictions, ReactiveOrder, required
 @final
 @dataclass(frozen=True)
 class EndLater(ReactiveOrder):
-    """Confidence, but less of it where the most likely token is an end: the less, the earlier it is.
+    """Confidence, lowered if the most likely token ends the answer: most in early steps, and less in later ones.
 
     At a share `t` of the way through its block a position whose most likely token ends the answer counts with
 

@@ -15,7 +15,7 @@ _ROOM = 1 << 20  # points of the sequence looked at together
 @final
 @dataclass(frozen=True)
 class Halton(BlindOrder):
-    """A walk through a sequence of low discrepancy: every beginning is spread evenly, with no two points in a line.
+    """A walk through a sequence of low discrepancy: every beginning is spread evenly.
 
     The points `(h_2(n), h_3(n))`, `n = 1, 2, …`, where `h_b(n)` has the digits of `n` in base `b` in reverse order
     after the point, fall on a grid of `height × width` tokens row by row; each token comes when it is first met. In one

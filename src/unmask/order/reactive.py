@@ -43,7 +43,7 @@ class Entropy(ReactiveOrder):
 @final
 @dataclass(frozen=True)
 class Blocks(Order):
-    """One stretch of `length` positions after the other, each filled by `order`, with the schedule's size anew.
+    """One stretch of `length` positions after another, each filled by `order`; the size starts again in each.
 
     Blocks are counted from the first masked position, so a prompt does not shift them. Those of a block-causal network
     (`unmask.predict.blocks`) are counted from the beginning of the text, wherever the prompt ends: a `start` of 0.

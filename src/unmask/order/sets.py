@@ -13,7 +13,7 @@ from unmask.order.base import BlindOrder, Positions, among, arguments
 @final
 @dataclass(frozen=True)
 class Sets(BlindOrder):
-    """The positions of each step, one list after the other: an order that was found by a search, or thought of.
+    """The positions of each step, one list after the other: an order found by a search, or written by hand.
 
     It ranks positions and leaves the cuts to the size; `sizes` are those that reveal each list in one step. Where some
     positions are given, the others keep their order.

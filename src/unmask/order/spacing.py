@@ -21,7 +21,7 @@ _FAR = 2**62  # from nothing everything is as far as can be
 @final
 @dataclass(frozen=True)
 class Spaced(Order):
-    """Another order, but no two positions of a step nearer than `distance`, the better ranked one first.
+    """Another order, with the positions of a step at least `distance` apart; the better ranked one comes first.
 
     What a size that looks at predictions accepts is thinned out: a position nearer than `distance` to a better one of
     the same step waits for the next step, which sees that one's token. There is always one left, the best; only the
@@ -81,7 +81,7 @@ class Spaced(Order):
 @final
 @dataclass(frozen=True)
 class Nearby(BlindOrder):
-    """Near to what is known, far from each other: next to revealed tokens, and a distance apart within a step.
+    """Positions next to revealed tokens, and at least a distance apart within a step.
 
     A position is predicted best next to a known token, and tokens of one step harm each other least far apart. Each
     step takes, one after the other, the position nearest to what was known before the step among those at least

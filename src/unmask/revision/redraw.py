@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class Edit(Rewrite):
-    """Gives a revealed position another token where the model is sure of that: its probability is above a threshold.
+    """Gives a revealed position another token if the model gives that token a probability above a threshold.
 
     Arguments:
         threshold: The probability.
@@ -44,7 +44,7 @@ class Edit(Rewrite):
 @final
 @dataclass(frozen=True)
 class Gibbs(Redraw):
-    """Hides random revealed positions and draws them anew, given all that is visible.
+    """Hides random revealed positions and draws them again, given all that is visible.
 
     One at a time, `X_A` keeps its law if the predictions are the conditionals of one, and neither order nor size looks
     at them; with those that look, once nothing is masked (`finally_only`). A perfect predictor's error is then never

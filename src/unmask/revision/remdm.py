@@ -83,7 +83,7 @@ class Rescale(_Remasking):
 @final
 @dataclass(frozen=True)
 class LeastSure(_Remasking):
-    """Takes tokens back that were unlikely when they were drawn: `σ_max` is split by a softmax of `−probability`."""
+    """Takes back tokens that were unlikely when they were drawn: `σ_max` is split by a softmax of `−probability`."""
 
     @property
     def recalls(self) -> bool:

@@ -78,7 +78,7 @@ class Planner(TakeBack):
 @final
 @dataclass(frozen=True)
 class Verify(TakeBack):
-    """Takes back revealed tokens that the others make unlikely: below a probability, each with itself masked.
+    """Takes back revealed tokens that are unlikely given the others: below a probability, with the token masked.
 
     Drafts are the size's business, `unmask.size.Threshold(0.6)` in the paper. With such a size no token is taken back
     where a step reveals one, and otherwise fewer than the step before revealed, the least likely ones: so it ends.

@@ -151,7 +151,7 @@ class _Bounded(Reactive):
 @final
 @dataclass(frozen=True)
 class AtLeast(_Bounded):
-    """Another reactive size, but no fewer than `least` positions (while so many are masked)."""
+    """Another reactive size, but no fewer than `least` positions (while that many are masked)."""
 
     least: int
 

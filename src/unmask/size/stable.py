@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class Stable(Reactive):
-    """All positions that are sure and have stopped moving; the first of the ranking if there is none.
+    """All positions whose prediction is confident and has settled; the first of the ranking if there is none.
 
     A position is revealed when its confidence is above `threshold`, and its prediction `p_t` has changed by
 

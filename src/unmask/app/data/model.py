@@ -104,9 +104,15 @@ def read(path: str) -> Calibration:
 def differs(calibration: Calibration, model: models.Model) -> str:
     """What must be known of a calibration that is not one of this model, in a sentence; empty if there is nothing."""
     if calibration.model != model.fingerprint:
-        return f"This was measured on another model than {model.name}, which the page runs; the advice is for that one."
+        return (
+            f"This calibration is of a different model, not of {model.name}, which the page runs. The advice is for "
+            "the model that was measured."
+        )
     if of_one_length(calibration) and calibration.length != model.length:
-        return f"This calibration is of {calibration.length} tokens; the page runs the model with {model.length}."
+        return (
+            f"This calibration is for texts of {calibration.length} tokens; the page runs the model with "
+            f"{model.length}."
+        )
     return ""
 
 

@@ -48,7 +48,8 @@ _FIXED: dict[str, Preset] = {
     ),
     "confidence threshold 0.9": Preset(
         "confidence", "threshold:0.9", 16,
-        "Each step reveals every token that the model gives at least 90% (Fast-dLLM). Predictions decide the steps.",
+        "Each step reveals every token that the model gives a probability of at least 90% (Fast-dLLM). Predictions "
+        "decide the number of steps.",
     ),
     "few first (MaskGIT)": Preset(
         "confidence", "cosine", 16, "The surest tokens first: a few at the beginning, many at the end.",

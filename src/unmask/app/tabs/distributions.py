@@ -55,7 +55,7 @@ def build() -> Tab:
                 form.add(name, number, links.optional(links.real()))
             draws = whole_number(
                 0, least=0, most=tradeoffs.MOST_DRAWS, label="Draws",
-                info="0 computes the loss curve exactly; where that is out of reach, this many draws estimate it",
+                info="0 computes the loss curve exactly; if that is out of reach, this many draws estimate it",
             )  # fmt: skip
             form.add("draws", draws, links.optional(links.whole(least=0, most=tradeoffs.MOST_DRAWS)))
             seed = whole_number(0, least=0, label="Seed", info="For a random code, and for the draws")

@@ -36,7 +36,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
             form.add("file", file, None)
             target = gr.Number(
                 0.05, label="Target", step=0.01,
-                info="Bits per token that you allow above the best one token at a time",
+                info="Bits per token that you allow above the best cost of one token at a time",
             )  # fmt: skip
             form.add("target", target, links.optional(links.real(least=0)))
             steps = whole_number(0, least=0, label="Steps", info="0 for as few as meet the target")
@@ -72,7 +72,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
 def _link(form: Form, values: dict[str, Any]) -> str:
     if values["file"] is None:
         return form.link(values)
-    return "<p class='facts'>No link leads here: it could not bring the file.</p>"
+    return "<p class='facts'>There is no link to this view, because a link cannot carry the file.</p>"
 
 
 def _report(calibration: Calibration | None, values: dict[str, Any]) -> measured.Overview:

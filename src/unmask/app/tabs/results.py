@@ -31,7 +31,7 @@ def build() -> Tab:
             form.add("against", axis, links.one_of(list(measured.AXES)))
             which = gr.Radio(
                 [(title.capitalize(), key) for key, title in measured.WHICH.items()], value="main", label="Rules",
-                info="The names below a chart hide and show each of them.", elem_id="results-rules",
+                info="Click a name below a chart to hide or show that rule.", elem_id="results-rules",
             )  # fmt: skip
             form.add("rules", which, links.one_of(list(measured.WHICH)))
             form.finish()
@@ -57,7 +57,7 @@ def _notes(values: dict[str, Any]) -> dict[str, str]:
     others = [each.title for each in view.collections if not each.counted(view.axis)]
     if not others:
         return {}
-    return {"against": f"Shown against evaluations, the only count there is: {'; '.join(others)}."}
+    return {"against": f"Shown against evaluations, because passes were not counted: {'; '.join(others)}."}
 
 
 def _compared(values: dict[str, Any]) -> measured.Compared:

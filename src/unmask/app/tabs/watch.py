@@ -62,7 +62,7 @@ def build(model: models.Model, calibration: Calibration | None = None) -> Tab:
         with gr.Column(scale=5, min_width=280):
             text = gr.Textbox(
                 "", label="Text", lines=1, max_lines=4, elem_id="watch-text", placeholder="the ____ of the ____ was",
-                info="Each _ is a token to fill. Leave it empty and the model writes a text of its own.",
+                info="Each _ is a token to fill. Leave this field empty, and the model writes its own text.",
             )  # fmt: skip
             form.add("text", text, links.words)
         with gr.Column(scale=1, min_width=140):
