@@ -263,6 +263,7 @@ def test_what_is_evaluated_is_the_law_of_what_is_generated(place):
     [
         ("abc", "--allow must be a rule such as 3:abc or 10-20:0123456789, or a .json file of them, not 'abc'."),
         ("3:", "--allow must allow at least one token at position 3."),
+        ("3-4:", "--allow must allow at least one token at positions 3-4."),
         ("0:a", "--allow must have positions counted from 1, with the lower one first, not 0."),
         ("5-3:a", "--allow must have positions counted from 1, with the lower one first, not 5-3."),
         ("17:a", "--allow must have positions of at most 16, not 17."),
@@ -275,11 +276,13 @@ def test_words_for_no_slot_are_refused_in_one_sentence(place, word, said):
     assert found.startswith(said)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"3": 5}', '{"x": "a"}', '{"3": ["a", 1]}'])
+@pytest.mark.parametrize("text", ["[]", "{", '{"3": 5}', '{"x": "a"}', '{"3": ["a", 1]}', '{"3": ["a", ""]}'])
 def test_files_without_slots_are_refused_in_one_sentence(place, tmp_path, text):
     (tmp_path / "s.json").write_text(text)
     found = complaint("generate", "--model", place / "m.safetensors", "--allow", tmp_path / "s.json")
     assert found.startswith("--allow must ")
+    if '""' in text:
+        assert found == "--allow must list single tokens of the model, but position 3 has ''."
 
 
 def test_there_are_no_slots_in_rows_of_prompts(place, tmp_path):

@@ -315,7 +315,7 @@ def test_merged_calibrations_have_the_orders_of_both(calibration):
             "Argument 'other' must have the model 'exact', not 'twin'. It was measured on another model.",
         ),
         ({"length": 31}, "Argument 'other' must have the length 32, not 31. It was measured on sequences of another"),
-        ({"texts": 4}, "Argument 'other' must have the texts 400, not 4. It was measured on other texts."),
+        ({"texts": 4}, "Argument 'other' must have 400 texts, not 4. It was measured on other texts."),
         ({"source": "mine"}, "Argument 'other' must have the source '', not 'mine'. It was measured on other texts."),
     ],
 )
@@ -462,7 +462,7 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
         ({"tokens": TEXTS.double()}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS.to(torch.complex64)}, "'tokens' must hold token ids of shape"),
         ({"tokens": TEXTS + 1}, "'tokens' must hold token ids from 0 to 3"),
-        ({"tokens": TEXTS[:, :0]}, "'masked' must mask at least one position in each text"),
+        ({"tokens": TEXTS[:, :0]}, "'tokens' must have at least one position to fill in each text"),
         ({"predictor": lambda tokens: tokens}, "'predictor' must be a mask predictor, not a function. Wrap a model"),
         ({"order": order.Confidence()}, "'order' must be a blind order, not Confidence"),
         ({"order": "random"}, "'order' must be a blind order, not 'random'"),

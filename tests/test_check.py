@@ -10,6 +10,13 @@ from unmask.evaluate.enumeration import output_law
 from unmask.information.curve import Curve
 
 
+class Elsewhere:
+    """What numpy cannot reach: numbers on a GPU, say."""
+
+    def __array__(self, *options, **more):
+        raise TypeError("can't convert it")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "sentence"),
     [
@@ -42,7 +49,7 @@ from unmask.information.curve import Curve
             ValueError,
             "Argument 'loss' must not increase, but it rises by 1 from 0 to 1 visible tokens.",
         ),
-        (lambda: Curve(["a"]), ValueError, "Argument 'loss' must hold numbers, not <U1."),
+        (lambda: Curve(["a"]), ValueError, "Argument 'loss' must hold numbers, not text."),
         (
             lambda: Curve([[1.0], [1.0, 2.0]]),
             ValueError,
@@ -83,6 +90,17 @@ from unmask.information.curve import Curve
             lambda: output_law(Parity(2).marginals, size.Even(1), [[0.5, 0.25, 0.25]]),
             ValueError,
             "Argument 'target' must have one axis per token, all of equal size, but its shape is (1, 3).",
+        ),
+        (lambda: Curve([None]), ValueError, "Argument 'loss' must hold numbers, not objects."),
+        (
+            lambda: check.tokens("tokens", ["ab"], length=2, vocab=3),
+            ValueError,
+            "Argument 'tokens' must hold integers, not text.",
+        ),
+        (
+            lambda: check.array("tokens", Elsewhere()),
+            ValueError,
+            "Argument 'tokens' must be an array, not an Elsewhere.",
         ),
         (lambda: Curve([1.0, -0.5]), ValueError, "Argument 'loss' must not be negative, but it ends at -0.5."),
         (lambda: Curve([]), ValueError, "Argument 'loss' must be a non-empty list of finite numbers."),

@@ -289,7 +289,7 @@ def test_a_bad_distribution_is_refused_in_a_sentence(line, sentence):
     [
         ("--size tc --steps 4,17", "--steps must be at most the length 16, not 17."),
         ("--size tc --steps 4,x", "--steps must be an integer, not 'x'."),
-        ("--size tc --steps 4,,5", "--steps must have an item before and after every comma, not '4,,5'."),
+        ("--size tc --steps 4,,5", "--steps must be a list with an item before and after every comma, not '4,,5'."),
         ("--size tc,cosin --steps 4", "--size: no such size 'cosin'. Did you mean 'cosine'?"),
         ("--size tc --steps 4 --draws 1", "--draws must be at least 2, not 1."),
         ("--size tc", "Give exactly one of --steps and --target."),

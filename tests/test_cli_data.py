@@ -363,6 +363,8 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
         )
     part.write_text(json.dumps({**task, "version": "0.0.1"}) + "\n" + rows[0])
     assert "finished with another version" in complaint(*line, "--output", out)
+    part.write_text(json.dumps({**task, "allow": {"3": "a"}}) + "\n" + rows[0])
+    assert "finished with another --allow. " in complaint(*line, "--output", out)
     part.write_text("mine\n")
     assert "finished by another command" in complaint(*line, "--output", out)
     part.write_text(json.dumps(task) + "\n" + "".join(rows[:2]) + rows[2][:20])

@@ -691,7 +691,8 @@ def test_advice_can_measure_first(place):
     [
         (
             "--target 0.1",
-            "This model has not been measured. Give a --calibration, or measure it now with --text or --data.",
+            "This model comes without a calibration. Give one with --calibration, or measure the model now with --text "
+            "or --data.",
         ),
         ("--calibration C", "Either --target or --steps must be given."),
         ("--calibration C --target -1", "--target must be at least 0, not -1."),

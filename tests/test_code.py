@@ -198,7 +198,7 @@ def test_prime_powers_are_those_of_galois():
             "Argument 'generator' must have full row rank 2, not rank 1. Leave out the rows that depend on others.",
         ),
         (lambda: LinearCode([[2, 1]], 2), "Argument 'generator' must hold field elements from 0 to 1."),
-        (lambda: LinearCode([1, 1], 2), "Argument 'generator' must be a matrix, not an array of shape (2,)."),
+        (lambda: LinearCode([1, 1], 2), "Argument 'generator' must be a non-empty matrix, not an array of shape (2,)."),
         (lambda: LinearCode([[1]], 6), "Argument 'alphabet' must be a prime power, not 6."),
         (
             lambda: latent_code(3, 4, rng=np.random.default_rng(0)),

@@ -241,7 +241,13 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "c",
             "Argument 'column' must be the name of a column of 'F', not 'c'. Choose from a, b.",
         ),
-        ("a.csv", "a,a\n1,2\n", "a", "Argument 'column' must be the name of one column, but 'F' has 'a' twice."),
+        (
+            "a.csv",
+            "a,a\n1,2\n",
+            "a",
+            "Argument 'column' must be the name of one column, but 'F' has 'a' more than once.",
+        ),
+        ("a.csv", "a,a,a\n1,2,3\n", "a", "but 'F' has 'a' more than once."),
         ("a.csv", "a,b\n1,2\n1\n", "a", "have 2 cells in each line, like the first line, but line 3 of 'F' has 1."),
         ("a.csv", "a,b\n1,2\n,2\n", "a", "have something in each row, but the text on line 3 of 'F' is empty."),
         (

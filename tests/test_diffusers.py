@@ -269,7 +269,10 @@ def test_what_the_host_filled_itself_is_not_revealed_again():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mask_token_id": None}, "Argument 'mask_token_id' must be a token id, not None. "),
+        (
+            {"mask_token_id": None},
+            "Argument 'mask_token_id' must be a token id, not None. Pass the token id of the model's mask",
+        ),
         ({"sampling_method": "gready"}, "Argument 'sampling_method' must be a known name, not 'gready'. "),
         ({"temperature": -1.0}, "Argument 'temperature' must be at least 0, not -1."),
         ({"temperature": 1.0, "top_p": 0.9, "top_k": 3}, "Argument 'top_p' must not be used with 'top_k'. "),

@@ -184,5 +184,5 @@ def test_mistakes_are_answered_in_one_sentence(module, options, message):
 def test_a_tokenizer_without_a_mask_or_an_end_is_refused_in_one_sentence(module, method, name):
     tokenizer = Tokenizer()
     setattr(tokenizer, name, None)
-    with pytest.raises(ValueError, match=rf"^Argument 'tokenizer' must have an attribute '{name}'[.]$"):
+    with pytest.raises(ValueError, match=rf"^Argument 'tokenizer' must have a token id in its attribute '{name}'[.]$"):
         getattr(module.UnmaskSampler(Model(), tokenizer), method)([[1, MASK]], schedule=SCHEDULES[0], rng=[1])

@@ -217,7 +217,7 @@ def test_an_address_where_nothing_answers_is_refused_at_once():
         bound.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(
-            ConnectionError, match=f"must be the address of a running cluster, but nothing answers at '{where}'"
+            ConnectionError, match=f"^No Ray cluster answers at '{where}'. Give the address of one that"
         ):
             cluster._knock(where)
     cluster._knock("auto")

@@ -128,11 +128,11 @@ def test_log_linear_sizes_lose_at_most_the_information_sum_over_the_steps(curve,
 def test_a_target_that_no_number_of_steps_meets_is_refused(target):
     curve = Markov.sticky(3, 0.5, 16).curve()
     with pytest.raises(
-        ValueError, match=r"must be a target that LogLinear can reach, not .*, because even 131072 steps still"
+        ValueError, match=r"must be a value that LogLinear can reach, not .*, because even 131072 steps still"
     ):
         fewest_steps(size.LogLinear, curve, target)
     with pytest.raises(
-        ValueError, match=r"'target' must be a target that Even can reach, not .*, because even 16 steps still"
+        ValueError, match=r"'target' must be a value that Even can reach, not .*, because even 16 steps still"
     ):
         fewest_steps(lambda steps: size.Even(1), curve, target)
     assert fewest_steps(size.LogLinear, Curve(np.ones(5)), target) == 1

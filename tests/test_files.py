@@ -87,6 +87,14 @@ def test_a_bad_curve_is_refused_with_the_place(tmp_path, text, reason):
     assert "\n" not in str(caught.value)
 
 
+def test_only_a_curve_that_increases_can_be_made_monotone(tmp_path):
+    file = tmp_path / "curve.json"
+    for text, monotone in (("[1e308, 1e308]", False), ("[8e307, 8.1e307]", True)):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=r"^Argument 'curve' must have a finite sum\.$"):
+            read_curve(file, monotone=monotone)
+
+
 def test_a_short_or_long_curve_is_never_extrapolated(tmp_path):
     file = tmp_path / "curve.json"
     file.write_text(json.dumps(LOSS))
@@ -184,6 +192,8 @@ def test_a_gauge_has_one_number_for_each_rank(tmp_path, text):
     file.write_text(text)
     for length in (None, 4):
         assert read_gauge(file, length=length)(4).tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"must have 1 number for a length of 2, but .* has 3"):
+        read_gauge(file, length=2)
     with pytest.raises(ValueError, match=r"must have 4 numbers for a length of 5, but .* has 3"):
         read_gauge(file, length=5)
 

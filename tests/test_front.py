@@ -110,7 +110,10 @@ def test_the_first_of_a_seed_is_reproduced(model):
         (lambda m: unmask.generate(3, "a_"), "Argument 'model' must be a model or the name of one, not 3"),
         (lambda m: unmask.generate(m, "a_", seed=-1), "Argument 'seed' must be"),
         (lambda m: unmask.generate(m, "a_", order="combs"), "must be a known name, not 'combs'. Did you mean 'comb'?"),
-        (lambda m: unmask.calibrate(m, "short"), "Argument 'data' must have at least two sequences of 256 tokens, not"),
+        (
+            lambda m: unmask.calibrate(m, "short"),
+            "Argument 'data' must have at least two sequences of 256 tokens, but this text has 5 tokens.",
+        ),
         (lambda m: unmask.calibrate(m, __file__), "Argument 'data' must be a text, but this is the name of a file"),
         (lambda m: unmask.calibrate(m, "Ä" * 600), "Argument 'data' must use only the 27 characters"),
         (

@@ -345,7 +345,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
     [
         (
             ["--tasks", "no_such", "--schedule", "comb/even:1"],
-            "Argument 'tasks' must be tasks of lm-evaluation-harness, not 'no_such'.",
+            "Argument 'tasks' must be tasks of lm-evaluation-harness, but 'no_such' is not one.",
         ),
         (["--model_args", "steps=3", "--schedule", "comb/even:1"], "Argument 'model_args' must not contain 'steps'."),
         (
@@ -362,7 +362,7 @@ def test_the_comparison_is_printed_as_a_table(tmp_path, monkeypatch, capsys):
         (["--schedule", "confidence"], "Argument 'schedule' must be a single schedule, but 'confidence' stands for 7."),
         (
             ["--schedule", "comb/even:1", "--schedule", "comb/even:1"],
-            "Argument 'schedule' must be given once, but 'comb/even:1' is given twice.",
+            "Argument 'schedule' must be different each time, but 'comb/even:1' is given twice.",
         ),
         (["--schedule", "comb/even:few"], "Argument 'schedule' must be valid, but 'comb/even:few' is not"),
         (["--schedule", "cmob/even:4"], "Argument 'schedule' must be valid, but 'cmob/even:4' is not"),

@@ -437,6 +437,10 @@ def test_diffusion_models_follow_their_conventions(foreign, tmp_path, kind):
     assert "at most 17, not 18. The model has room for" in complaint(
         "generate --trust-remote-code --model", f"hf:{folder}", "--length 18 --chat --prompt", "cat"
     )
+    assert complaint("generate --trust-remote-code --model", f"hf:{folder}", "--chat --prompt", "cat " * 20) == (
+        "--prompt must have at most 19 tokens, not 22. The model has room for 20 tokens, and an answer needs at least "
+        "one."
+    )
 
 
 @pytest.mark.parametrize("kind", ["llada", "dream"])
@@ -708,7 +712,7 @@ def test_models_that_lack_something_are_refused_in_a_sentence(place, tmp_path):
         "words": "must come with its tokenizer",
         "unmasked": "must have a mask token",
         "headless": "must have all its weights",
-        "causal": "must be a masked language model, LLaDA or Dream",
+        "causal": "must be a masked language model, LLaDA, Dream, LLaDA 2, SDAR, Fast-dLLM v2 or BD3-LM, but",
         "broken": "must be one that transformers can read",
     }.items():
         assert sentence in complaint("generate --model", f"hf:{tmp_path / name}", "--count 1")
@@ -764,9 +768,13 @@ def test_a_pretrained_model_of_reactions_fills_what_chemistry_leaves_open(tmp_pa
     assert one.nll.mean() / 20 / math.log(2) == pytest.approx(float(stored["bits_per_token"]), rel=1e-3)
 
 
+def test_a_file_is_said_to_be_no_folder_and_not_to_be_missing(tmp_path):
+    (tmp_path / "m.safetensors").touch()
+    with pytest.raises(ValueError, match=r"must be the name of an existing folder, not '.*m[.]safetensors'"):
+        hf.load(str(tmp_path / "m.safetensors"))
+
+
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "../nowhere", "~/nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_said_not_to(name):
-    with pytest.raises(
-        ValueError, match=re.escape(f"must be the name of an existing folder, but '{name}' does not exist")
-    ):
+    with pytest.raises(ValueError, match=re.escape(f"must be the name of an existing folder, not '{name}'")):
         hf.load(name)

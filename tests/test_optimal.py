@@ -98,8 +98,12 @@ def test_the_square_root_rule_reveals_everything_on_any_curve_and_never_beats_th
 def test_curves_and_tables_of_another_length_are_refused():
     with pytest.raises(ValueError, match="Argument 'length' must be the length 3 of the curve, not 4"):
         size.Optimal(2, Curve([1.0, 0.5, 0.1])).sizes(4)
-    with pytest.raises(ValueError, match=r"Argument 'table' must be square, not of shape \(2, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"Argument 'table' must be square, with at least one row, not of shape \(2, 3\)"
+    ):
         size.OptimalTable(1, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"with at least one row, not of shape \(0, 0\)"):
+        size.OptimalTable(1, np.zeros((0, 0)))
     with pytest.raises(ValueError, match="must hold finite numbers"):
         size.OptimalTable(1, np.full((2, 2), np.nan))
     with pytest.raises(ValueError, match="because the table of paths has to fit into memory"):

@@ -251,8 +251,15 @@ def test_bad_arguments_get_one_sentence():
     law = Markov.sticky(2, 0.7, 4)
     predictor, texts = ExactPredictor(law), texts_of(law, 8)
     for arguments, sentence in (
-        ({"shares": [0.5, 0.2]}, "Argument 'shares' must be numbers from 0 to 1 in ascending order, not [0.5, 0.2]."),
-        ({"shares": []}, "Argument 'shares' must be numbers from 0 to 1 in ascending order, not []."),
+        (
+            {"shares": [0.5, 0.2]},
+            "Argument 'shares' must be different numbers from 0 to 1 in ascending order, not [0.5, 0.2].",
+        ),
+        (
+            {"shares": [0.5, 0.5]},
+            "Argument 'shares' must be different numbers from 0 to 1 in ascending order, not [0.5, 0.5].",
+        ),
+        ({"shares": []}, "Argument 'shares' must be different numbers from 0 to 1 in ascending order, not []."),
         ({"reveals": 0}, "Argument 'reveals' must be at least 1, not 0."),
         ({"gain": 3}, "Argument 'gain' must be a Gain, such as OnTexts(), not 3."),
     ):

@@ -636,7 +636,7 @@ def test_spacing_without_an_order_says_what_to_write(word, way_out):
 
     with pytest.raises(InputError) as caught:
         order_named(word)
-    assert str(caught.value) == f"Argument 'order' must have a distance and an order, not '{word}'. Try {way_out}."
+    assert str(caught.value) == f"Argument 'order' must be spaced-DISTANCE/ORDER, not '{word}'. Try {way_out}."
 
 
 @pytest.mark.parametrize(

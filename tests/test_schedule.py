@@ -142,7 +142,7 @@ def test_a_gauge_function_of_ones_own_is_refused():
 
 @pytest.mark.parametrize(("change", "sentence"), [
     ({"extra": 1}, "The schedule must not have the field 'extra'. Its fields are order, revision, schema, size."),
-    ({"schema": 2}, "Argument 'schema' must be 1, not 2. The file comes from another version of unmask."),
+    ({"schema": 2}, "Argument 'schema' must be 1, not 2. The schedule comes from another version of unmask."),
     ({"size": {"name": "evem", "steps": 2}}, "Argument 'size' must be a known name, not 'evem'. Did you mean 'even'?"),
     ({"size": {"name": "even"}}, "The size 'even' must have the field 'steps'."),
     ({"size": {"name": "even", "steps": 2, "seed": 0}},

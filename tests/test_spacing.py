@@ -139,8 +139,10 @@ def test_nearby_grows_from_tokens_in_the_middle():
 def test_bad_arguments_get_one_sentence():
     with pytest.raises(ValueError, match="Argument 'distance' must be at least 1, not 0"):
         order.Spaced(order.Confidence(), 0)
-    with pytest.raises(ValueError, match="Argument 'order' must be an order other than Spaced or Blocks, not Blocks"):
+    with pytest.raises(ValueError, match="Argument 'order' must be an order without blocks or spacing, not Blocks"):
         order.Spaced(order.Blocks(order.Confidence(), 4), 2)
+    with pytest.raises(ValueError, match="must be an order without blocks or spacing, not Delimited"):
+        order.Spaced(order.Delimited(order.Confidence(), 4, [0]), 2)
     with pytest.raises(ValueError, match="Argument 'fading' must be True or False, not 1"):
         order.Spaced(order.Confidence(), 2, 1)
     with pytest.raises(ValueError, match="Argument 'sizes' must split the 3 positions"):

@@ -184,10 +184,21 @@ def array(name: str, values: object) -> NDArray[Any]:
         listed(name, values, "be an array", most=ROOM)
     try:
         return np.asarray(values)
-    except (ValueError, TypeError):
-        raise InputError(name, "be an array", found="rows of different lengths") from None
-    except Exception:  # a stranger's object may fail at anything
-        raise InputError(name, "be an array", found=type_of(values)) from None
+    except Exception as error:  # a stranger's object may fail at anything
+        ragged = isinstance(error, ValueError) and isinstance(values, Sequence)
+        raise InputError(
+            name, "be an array", found="rows of different lengths" if ragged else type_of(cast(object, values))
+        ) from None
+
+
+def held(values: NDArray[Any]) -> str:
+    """What a sentence says of an array that holds something else than it should.
+
+    Example:
+        >>> held(np.array(["a"])), held(np.array([0.5]))
+        ('text', 'float64')
+    """
+    return {"U": "text", "S": "bytes", "O": "objects"}.get(values.dtype.kind, str(values.dtype))
 
 
 def numbers(name: str, values: object) -> NDArray[np.float64]:
@@ -196,11 +207,11 @@ def numbers(name: str, values: object) -> NDArray[np.float64]:
     Example:
         >>> numbers("loss", [1, "two"])
         Traceback (most recent call last):
-        unmask.InputError: Argument 'loss' must hold numbers, not <U21.
+        unmask.InputError: Argument 'loss' must hold numbers, not text.
     """
     given = array(name, values)
     if given.dtype.kind not in "biuf":
-        raise InputError(name, "hold numbers", found=f"{given.dtype}")
+        raise InputError(name, "hold numbers", found=held(given))
     return given.astype(np.float64, copy=False)
 
 
@@ -219,7 +230,7 @@ def tokens(name: str, values: object, *, length: int, vocab: int) -> NDArray[np.
     """Return `values` as a `(batch, length)` array of token ids; one sequence becomes a batch of one."""
     given = array(name, values)
     if given.dtype.kind not in "iu":
-        raise InputError(name, "hold integers", found=f"{given.dtype}")
+        raise InputError(name, "hold integers", found=held(given))
     given = np.atleast_2d(given.astype(np.int64))
     if given.ndim != 2 or given.shape[1] != length:
         raise InputError(name, f"have {length} positions", detail=f"but its shape is {given.shape}")

@@ -168,7 +168,10 @@ def sequences_of(model: models.Model, data: Data, texts: int, seed: int) -> Sequ
         if most < 2:
             wanted = f"have at least two sequences of {cut.length} tokens"
             raise check.InputError(
-                "data", wanted, found=f"{len(store)} tokens", remedy="Give a longer text, or a list of texts."
+                "data",
+                wanted,
+                detail=f"but this text has {len(store)} tokens",
+                remedy="Give a longer text, or a list of texts.",
             )
         windows = store.even_windows(cut.length, min(texts, most))
         return Sequences.of(windows.tolist(), device=model.device)

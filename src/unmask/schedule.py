@@ -146,7 +146,7 @@ class Schedule:
                 "schema",
                 f"be {SCHEMA}",
                 found=check.shown(data["schema"]),
-                remedy="The file comes from another version of unmask.",
+                remedy="The schedule comes from another version of unmask.",
             )
         try:
             return cls(

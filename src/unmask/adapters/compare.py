@@ -152,7 +152,7 @@ def _schedules(given: Sequence[str], length: int) -> dict[str, Schedule]:
     found = {}
     for words in given:
         if words in found:
-            raise check.InputError("schedule", "be given once", detail=f"but '{words}' is given twice")
+            raise check.InputError("schedule", "be different each time", detail=f"but '{words}' is given twice")
         found[words] = schedule_given(words, length)
     return found
 
@@ -199,7 +199,8 @@ def command(
         for name, matched in matches.items():
             if not matched:
                 remedy = "To list all tasks, run 'unmask-lm-eval ls tasks'. To add a folder, use --include_path."
-                raise check.InputError("tasks", "be tasks of lm-evaluation-harness", found=f"'{name}'", remedy=remedy)
+                must, detail = "be tasks of lm-evaluation-harness", f"but '{name}' is not one"
+                raise check.InputError("tasks", must, detail=detail, remedy=remedy)
         names = list(dict.fromkeys(task for matched in matches.values() for task in matched))
         kept = {"seed": first.seed, "max_gen_toks": first.new, "batch_size": first.batch}
         rows = compare(

@@ -122,7 +122,7 @@ class UnmaskSampler(BaseSampler):
         """The token id that the tokenizer has for the mask or for the end."""
         found = getattr(self.tokenizer, f"{which}_token_id", None)
         if found is None:
-            raise check.InputError("tokenizer", f"have an attribute '{which}_token_id'")
+            raise check.InputError("tokenizer", f"have a token id in its attribute '{which}_token_id'")
         return check.integer(f"{which}_token_id", found, least=0)
 
     def _fill(self, rows: list[Tensor], starts: list[int], config: UnmaskSamplerConfig) -> Any:

@@ -142,7 +142,7 @@ def _visible(attention: Tensor | None, tokens: Tensor) -> Tensor | None:
 def _check_followed(model: Any, config: Any, processors: Any, criteria: Any) -> None:
     """Refuse, before any work, what was asked for and cannot be done."""
     if getattr(model.config, "is_encoder_decoder", False):
-        raise check.InputError("model", "have no separate decoder", found=check.type_of(model))
+        raise check.InputError("model", "be a model without a separate decoder", found=check.type_of(model))
     if (config.num_beams or 1) > 1:
         raise check.InputError(
             "num_beams", "be 1", found=f"{config.num_beams}", remedy="A schedule cannot be combined with beam search."

@@ -170,7 +170,7 @@ class Form:
 def _counted(payload: object) -> str:
     """The number of a request, which only a page counts: anything else is not from one."""
     if not isinstance(payload, str | int) or not re.fullmatch("[0-9]{1,15}", str(payload)):
-        raise gr.Error("The number of a request must be a number.", print_exception=False)
+        raise gr.Error("The number of a request must have 1 to 15 digits.", print_exception=False)
     return str(payload)
 
 

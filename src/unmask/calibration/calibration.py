@@ -126,7 +126,7 @@ class Calibration:
                 "steps",
                 f"be at most {losses.most}",
                 found=f"{steps}",
-                detail=f"because the order {name} was measured at that many places",
+                detail=f"because the order {name} was measured at {losses.most} places",
             )
         best = losses.best(steps)
         found = losses.forecast(best)
@@ -155,10 +155,9 @@ class Calibration:
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
                 kind = {"length": "sequences of another length", "model": "another model"}.get(what, "other texts")
-                raise check.InputError(
-                    "other", f"have the {what} {check.shown(mine)}", found=check.shown(theirs),
-                    remedy=f"It was measured on {kind}.",
-                )  # fmt: skip
+                must = f"have {mine} texts" if what == "texts" else f"have the {what} {check.shown(mine)}"
+                remedy = f"It was measured on {kind}."
+                raise check.InputError("other", must, found=check.shown(theirs), remedy=remedy)
         wanted = dict.fromkeys([*self.wanted, *other.wanted])
         losses, rules = {**self.losses, **other.losses}, {**self.rules, **other.rules}
         return replace(self, losses=losses, wanted=tuple(wanted), rules=rules)

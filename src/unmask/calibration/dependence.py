@@ -190,7 +190,7 @@ def check_shares(shares: object) -> tuple[float, ...]:
     """Return the shares if they are numbers from 0 to 1, ascending, at least one."""
     given = tuple(check.real("shares", each) for each in check.listed("shares", shares, "be a list of numbers"))
     if not given or list(given) != sorted(set(given)) or given[0] < 0 or given[-1] > 1:
-        raise check.InputError("shares", "be numbers from 0 to 1 in ascending order", found=f"{list(given)}")
+        raise check.InputError("shares", "be different numbers from 0 to 1 in ascending order", found=f"{list(given)}")
     return given
 
 
@@ -201,8 +201,8 @@ def _check(found: Dependence | ByDistance, axes: int) -> None:
         given = check.numbers(name, getattr(found, name))
         length = given.shape[-1] if given.ndim else 0
         if given.ndim != axes or given.shape != (len(found.shares), *[length] * (axes - 1)) or length < 2:
-            shape = "(shares, length, length)" if axes == 3 else "(shares, length)"
-            raise check.InputError(name, f"have the shape {shape}", found=f"{given.shape}")
+            shape = f"({len(found.shares)}, length, length)" if axes == 3 else f"({len(found.shares)}, length)"
+            raise check.InputError(name, f"have the shape {shape} with a length of at least 2", found=f"{given.shape}")
         if given.shape != np.shape(found.values) or not np.all(np.isfinite(given)):
             raise check.InputError(name, "hold a finite number for each of the values")
         given = given.copy()

@@ -70,7 +70,7 @@ def measure(
         raise check.InputError("order", "be a blind order", found=check.shown(order), remedy=check.BLIND_ORDER)
     counts = texts.counts.numpy()
     if counts.min() == 0:
-        raise check.InputError("masked", "mask at least one position in each text")
+        raise check.InputError("tokens", "have at least one position to fill in each text")
     length = int(counts.max())
     points = min(check.integer("points", points, least=1), length)
     told = None if steps is None else check.integer("steps", steps, least=1)

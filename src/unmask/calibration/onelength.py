@@ -336,10 +336,11 @@ class Tabled(OneLength):
     def _rows(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         missing = np.setdiff1d(starts, self.visible)
         if missing.size:
+            cuts = ", ".join(map(str, self.visible[:12].tolist())) + (" …" if self.visible.size > 12 else "")
             raise check.InputError(
                 "",
                 f"A cut at {int(missing[0])} visible tokens was not measured for this order",
-                remedy=f"The measured cuts are at {', '.join(map(str, self.visible[:12].tolist()))} … visible tokens.",
+                remedy=f"The measured cuts are at {cuts} visible tokens.",
             )
         return np.searchsorted(self.visible, starts)
 

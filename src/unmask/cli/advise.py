@@ -214,8 +214,8 @@ def _of(source: Source, texts: Texts, length: int | None, seed: int) -> tuple[Ca
         if found is None:
             raise check.InputError(
                 "",
-                "This model has not been measured",
-                remedy="Give a {calibration}, or measure it now with {text} or {data}.",
+                "This model comes without a calibration",
+                remedy="Give one with {calibration}, or measure the model now with {text} or {data}.",
             )
         if length is not None and length != found.length:
             raise check.InputError("length", f"be {found.length}, as in the calibration", found=f"{length}")

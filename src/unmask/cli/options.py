@@ -83,7 +83,7 @@ class Listed(click.ParamType):
             raise check.InputError(_name(param), "not be empty")
         if not all(parts):
             raise check.InputError(
-                _name(param), "have an item before and after every comma", found=check.shown(str(value))
+                _name(param), "be a list with an item before and after every comma", found=check.shown(str(value))
             )
         # Asking for the same thing twice gives it once.
         return list(dict.fromkeys(self.item.convert(word, param, ctx) for word in parts))

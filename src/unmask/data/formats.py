@@ -294,7 +294,7 @@ def _column(column: str | None, names: Sequence[str], where: str) -> int:
     if column is None:
         raise check.InputError("column", "be given", detail=f"since {where} has the columns {', '.join(names)}")
     if names.count(column) > 1:
-        detail = f"but {where} has {check.shown(column)} twice"
+        detail = f"but {where} has {check.shown(column)} more than once"
         raise check.InputError("column", "be the name of one column", detail=detail)
     if column not in names:
         raise _no_column(column, f"column of {where}", names)

@@ -84,7 +84,7 @@ class Distribution(ABC):
     def _context(self, tokens: ArrayLike, masked: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         hidden = np.atleast_2d(check.array("masked", masked))
         if hidden.dtype != np.bool_:
-            raise check.InputError("masked", "hold booleans", found=f"{hidden.dtype}")
+            raise check.InputError("masked", "hold booleans", found=check.held(hidden))
         # Masked positions may hold anything (a mask id beyond the vocabulary, for one), so blank them first.
         given = np.atleast_2d(check.array("tokens", tokens))
         if given.shape != hidden.shape:

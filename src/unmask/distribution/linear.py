@@ -69,9 +69,9 @@ class LinearCode(Code):
         order = prime_power("alphabet", alphabet)
         matrix = check.array("generator", generator)
         if matrix.ndim != 2 or 0 in matrix.shape:
-            raise check.InputError("generator", "be a matrix", found=f"an array of shape {matrix.shape}")
+            raise check.InputError("generator", "be a non-empty matrix", found=f"an array of shape {matrix.shape}")
         if matrix.dtype.kind not in "iu":
-            raise check.InputError("generator", "hold integers", found=f"{matrix.dtype}")
+            raise check.InputError("generator", "hold integers", found=check.held(matrix))
         if matrix.min() < 0 or matrix.max() >= order:
             raise check.InputError("generator", f"hold field elements from 0 to {order - 1}")
         matrix = matrix.astype(np.int64)

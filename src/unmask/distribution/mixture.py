@@ -120,15 +120,17 @@ class Mixture(Distribution):
             The curve.
 
         Raises:
-            InputError: if there are more than two million count vectors, or more than `2^20` sequences.
+            InputError: if there are more than two million count vectors, more than `2^20` sequences, or `2^31` partly
+                masked ones.
         """
         if self.components.ndim == 3:
             # The length first: a power of a long one would itself be long.
             sequences = self.vocab**self.length if self.length <= 31 else _MOST_SEQUENCES + 1
             if sequences > _MOST_SEQUENCES or (self.vocab + 1) ** self.length > 2**31:
+                found = f"{self.vocab}^{self.length} and {self.vocab + 1}^{self.length}"
                 raise check.InputError(
                     "",
-                    f"The exact curve needs at most 2^20 sequences, not {self.vocab}^{self.length}",
+                    f"The exact curve needs at most 2^20 sequences and 2^31 partly masked ones, not {found}",
                     remedy="Use {estimate_curve} to estimate it.",
                 )
             return Table.of(self).curve()

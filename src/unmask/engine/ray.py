@@ -150,9 +150,10 @@ class Ray(Engine):
         machines = [int(node["Resources"].get(name, 0)) for node in _library().nodes() if node["Alive"]]
         room = sum(each // need for each in machines)
         if room == 0:
+            needs, has = (f"1 {name}", "one") if need == 1 else (f"{need} {name}s", "that many")
             raise check.InputError(
                 "",
-                f"A worker needs {need} {name}{'' if need == 1 else 's'}, but no machine in the cluster has that many",
+                f"A worker needs {needs}, but no machine in the cluster has {has}",
                 remedy="Use the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.",
             )
         return self.workers or room
@@ -248,7 +249,7 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError:
         raise ConnectionError(
-            f"Argument 'address' must be the address of a running cluster, but nothing answers at '{address}'."
+            f"No Ray cluster answers at '{address}'. Give the address of one that is running."
         ) from None
 
 

@@ -103,7 +103,7 @@ def _check_schedule(schedule: Schedule) -> None:
     if schedule.spaced is not None or isinstance(order, Calibrated | EndLater) or isinstance(size, Stable):
         raise check.InputError("schedule", "not use Spaced, Calibrated, EndLater or Stable, which cannot be enumerated")
     if isinstance(order, BlindOrder) and not isinstance(order, Random) and not order.fixed:
-        remedy = "To fix a comb, give it a shift."
+        remedy = "Give it a shift." if hasattr(order, "shift") else ""
         raise check.InputError("schedule", "have a random or a fixed order", found=check.shown(order), remedy=remedy)
     if isinstance(size, Blind) and not isinstance(size, Planned | LogLinear):
         raise check.InputError("schedule", "have fixed or log-linear sizes", found=check.shown(size))

@@ -308,7 +308,7 @@ def _beyond(family: Callable[[int], Blind], length: int, error: Callable[[Blind]
         low = high
     raise check.InputError(
         "target",
-        f"be a target that {type(last).__name__} can reach",
+        f"be a value that {type(last).__name__} can reach",
         found=f"{target:g}",
         detail=f"because even {low} steps still leave {error(family(low)):.3g} nats",
     )

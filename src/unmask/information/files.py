@@ -25,6 +25,8 @@ from unmask._scipy import falling
 from unmask.gauge import Vector
 from unmask.information.curve import Curve
 
+_NEAREST = "Use {monotone} to replace it with the nearest curve that does not."
+
 
 @final
 @dataclass(frozen=True)
@@ -70,15 +72,11 @@ def read_curve(path: str | PathLike[str], *, length: int | None = None, monotone
             "curve", "not be negative", detail=f"but '{path}' has {values[where]:g} at {where} visible tokens"
         )
     # Regression would change a curve that does not increase by the rounding of its means.
-    if monotone and np.any(np.diff(values) > 0):
-        nearest = falling(values)
-        return CurveFile(Curve(nearest), float(np.max(np.abs(nearest - values))))
+    nearest = falling(values) if monotone and np.any(np.diff(values) > 0) else values
     try:
-        return CurveFile(Curve(values), 0.0)
+        return CurveFile(Curve(nearest), float(np.max(np.abs(nearest - values))))
     except check.InputError as error:
-        raise error.changed(
-            argument="curve", remedy="Use {monotone} to replace it with the nearest curve that does not."
-        ) from None
+        raise error.changed(argument="curve", remedy=_NEAREST if error.must == "not increase" else "") from None
 
 
 def read_gauge(path: str | PathLike[str], *, length: int | None = None) -> Vector:
@@ -102,9 +100,8 @@ def _numbers(path: str | PathLike[str], name: str, key: str, *, first: int, leng
         raise check.InputError(name, "be a file of numbers", detail=f"but '{path}' is empty")
     values = _from_json(text, path, name, key) if text.lstrip()[0] in "[{" else _from_csv(text, path, name, key, first)
     if count is not None and len(values) != count:
-        raise check.InputError(
-            name, f"have {count} numbers for a length of {length}", detail=f"but '{path}' has {len(values)}"
-        )
+        must = f"have {count} number{'' if count == 1 else 's'} for a length of {length}"
+        raise check.InputError(name, must, detail=f"but '{path}' has {len(values)}")
     return np.array(values, dtype=np.float64)
 
 

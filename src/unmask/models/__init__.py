@@ -64,12 +64,11 @@ def load(
         return hf.load(bare, device=device, trust_remote_code=trust_remote_code, allow_pickle=allow_pickle)
     if trust_remote_code or allow_pickle:
         allowed = "{trust_remote_code}" if trust_remote_code else "{allow_pickle}"
-        named = str(name).startswith(python.PREFIX)
-        remedy = (
-            f"Leave out {allowed}: the code of this model runs in any case."
-            if named
-            else f"Write 'hf:{name}', or leave out {allowed}."
-        )
+        remedy = f"Write 'hf:{name}', or leave out {allowed}."
+        if str(name) in MODELS:
+            remedy = f"Leave out {allowed}."
+        elif str(name).startswith(python.PREFIX):
+            remedy = f"Leave out {allowed}: the code of this model runs in any case."
         raise check.InputError("", f"{allowed} can be used only with a Hugging Face model", remedy=remedy)
     if str(name).startswith(python.PREFIX):
         return python.load(str(name).removeprefix(python.PREFIX), device=device)

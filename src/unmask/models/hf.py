@@ -115,7 +115,7 @@ def load(
     transformers = _library()
     # A name on the hub is an owner and a word: anything else can only be a folder.
     if (Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1) and not Path(name).is_dir():
-        raise check.InputError("model", "be the name of an existing folder", detail=f"but '{name}' does not exist")
+        raise check.InputError("model", "be the name of an existing folder", found=f"'{name}'")
     with _quiet(transformers):
         config = _config(transformers, name)
         family = family_of(config)
@@ -282,9 +282,9 @@ def _network(
         if not allow_pickle and isinstance(error, OSError) and "safetensors" in str(error):
             raise pickled(name) from None
         if "Unrecognized configuration class" in str(error):
-            raise check.InputError(
-                "model", "be a masked language model, LLaDA or Dream", detail=f"but '{name}' is none of these"
-            ) from None
+            *others, last = [MASKED.name, *(each.name for each in FAMILIES)]
+            must = f"be a {', '.join(others)} or {last}"
+            raise check.InputError("model", must, detail=f"but '{name}' is none of these") from None
         raise _unreadable(name, error) from error
     if missing:
         raise check.InputError(

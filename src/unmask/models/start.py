@@ -28,6 +28,11 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
             raise check.InputError("prompt", "be given", remedy="With {chat}, it is your message.")
         tokens = model.codec.chat(prompt)
         answer, room = length or _ANSWER, model.length - len(tokens)
+        if room < 1:
+            remedy = f"The model has room for {model.length} tokens, and an answer needs at least one."
+            raise check.InputError(
+                "prompt", f"have at most {model.length - 1} tokens", found=f"{len(tokens)}", remedy=remedy
+            )
         if answer > room:
             remedy = f"The model has room for {model.length} tokens, and the prompt takes {len(tokens)}."
             raise check.InputError("length", f"be at most {room}", found=f"{answer}", remedy=remedy)

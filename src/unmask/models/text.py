@@ -175,7 +175,7 @@ class Tokenizer(Codec):
         try:
             return cls.of(text)
         except check.InputError:
-            raise check.InputError("path", "be a tokenizer file", detail=f"but {path} is not") from None
+            raise check.InputError("path", "be a tokenizer file", detail=f"but '{path}' is not") from None
 
     @classmethod
     def of(cls, text: str) -> "Tokenizer":
@@ -247,10 +247,10 @@ class Store:
         try:
             loaded: Any = np.load(path, mmap_mode="r")
         except (ValueError, OSError, EOFError, SyntaxError):  # whatever a header can be
-            raise check.InputError("path", "be a file of tokens", detail=f"but {path} is not") from None
+            raise check.InputError("path", "be a file of tokens", detail=f"but '{path}' is not") from None
         if loaded.ndim != 1 or loaded.dtype.kind != "u":
             found = f"{loaded.dtype} of shape {loaded.shape}"
-            raise check.InputError("path", "be a file of tokens", detail=f"but {path} holds {found}")
+            raise check.InputError("path", "be a file of tokens", detail=f"but '{path}' holds {found}")
         return cls(loaded)
 
     def __len__(self) -> int:

@@ -74,7 +74,7 @@ def required(prediction: object, *names: str) -> None:
     for name in names:
         if isinstance(prediction, type) or getattr(prediction, name, None) is None:
             must = f"have an attribute '{name}' with one value per position"
-            raise check.InputError("prediction", must, found=check.shown(prediction))
+            raise check.InputError("prediction", must, detail=f"but {check.shown(prediction)} has none")
 
 
 def ascending(positions: object) -> Positions:

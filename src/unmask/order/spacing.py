@@ -50,7 +50,7 @@ class Spaced(Order):
     fading: bool = False
 
     def __post_init__(self):
-        check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order other than Spaced or Blocks")
+        check.instance("order", self.order, BlindOrder | ReactiveOrder, "be an order without blocks or spacing")
         check.integer("distance", self.distance, least=1, most=check.LONGEST)
         check.instance("fading", self.fading, bool, "be True or False")
 

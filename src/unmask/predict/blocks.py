@@ -346,5 +346,7 @@ def _edges(edge: Tensor | None, states: Tensor, batch: int, index: Tensor, at: N
 def _checked(states: object, tokens: Tensor) -> Tensor:
     if not isinstance(states, Tensor) or states.ndim != 3 or states.shape[:2] != tokens.shape:
         found = f"{tuple(states.shape)}" if isinstance(states, Tensor) else check.type_of(states)
-        raise check.InputError("network", f"return states of shape {(*tokens.shape, 'width')}", found=found)
+        raise check.InputError(
+            "network", f"return states of shape ({tokens.shape[0]}, {tokens.shape[1]}, width)", found=found
+        )
     return states

@@ -165,7 +165,7 @@ def as_sizes(sizes: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1 or array.size == 0:
         raise check.InputError("sizes", "be a non-empty list", detail=f"but its shape is {array.shape}")
     if array.dtype.kind not in "iu":
-        raise check.InputError("sizes", "hold integers", found=f"{array.dtype}")
+        raise check.InputError("sizes", "hold integers", found=check.held(array))
     array = array.astype(np.int64)
     if array.min() < 0 or array.sum() < 1:
         raise check.InputError("sizes", "hold non-negative numbers with a positive sum")

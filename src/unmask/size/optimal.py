@@ -94,7 +94,7 @@ class OptimalTable(Planned):
     def __init__(self, steps: int, table: ArrayLike):
         values = check.numbers("table", table)
         if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
-            raise check.InputError("table", "be square", found=f"of shape {values.shape}")
+            raise check.InputError("table", "be square, with at least one row", found=f"of shape {values.shape}")
         if not np.all(np.isfinite(values[np.triu_indices(values.shape[0])])):
             raise check.InputError("table", "hold finite numbers on and above its diagonal")
         kept = np.triu(values) + 0.0  # no −0, which is equal to 0 and has another hash

@@ -119,7 +119,7 @@ class Home:
                 "folder",
                 "be empty or hold the same run",
                 detail=f"but '{self.folder}' holds another run",
-                remedy=f"Choose another folder, or delete its {CHECKPOINT}.",
+                remedy=f"Delete its {CHECKPOINT}, or choose another folder.",
             )
         try:
             state.model.load_state_dict(saved["model"])

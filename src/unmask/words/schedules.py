@@ -89,7 +89,7 @@ def order_named(word: object) -> Within | order.Spaced:
         number = number if 1 <= number <= check.LONGEST else 8
         numbered = NUMBERED.fullmatch(named)
         known = named if named in ORDER_WORDS or (numbered and int(numbered[2])) else "confidence"
-        what = "be spaced only once" if twice else "have a distance and an order"
+        what = "be spaced only once" if twice else "be spaced-DISTANCE/ORDER"
         raise check.InputError("order", what, found=check.shown(word), remedy=f"Try spaced-{number}/{known}.")
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):

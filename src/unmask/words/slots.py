@@ -137,9 +137,15 @@ def _slot(where: str, tokens: str | tuple[str, ...]) -> Slot:
     first, last = int(said[1]), int(said[2] or said[1])
     if not 1 <= first <= last:
         raise check.InputError("allow", "have positions counted from 1, with the lower one first", found=where)
-    if not tokens or not all(tokens):
-        raise check.InputError("allow", f"allow at least one token at position {where}")
+    if not tokens:
+        raise _nothing(where)
+    if not all(tokens):
+        raise check.InputError("allow", "list single tokens of the model", detail=f"but position {where} has ''")
     return Slot(first, last, tokens)
+
+
+def _nothing(where: str) -> check.InputError:
+    return check.InputError("allow", f"allow at least one token at position{'s' if '-' in where else ''} {where}")
 
 
 def _read(path: Path) -> list[Slot]:
@@ -171,7 +177,7 @@ def _ids(codec: "Codec", slot: Slot) -> list[int]:
     if isinstance(pieces, str):
         pieces = tuple(pieces) if isinstance(codec, Alphabet | Bytes) else tuple(pieces.split())
     if not pieces:
-        raise check.InputError("allow", f"allow at least one token at position {slot.where}")
+        raise _nothing(slot.where)
     ids: list[int] = []
     for piece in pieces:
         with check.renamed("text", "allow"):

@@ -18,6 +18,8 @@ from unmask import __version__
 from unmask import _check as check
 from unmask._atomic import locked
 
+_OPTIONS = {"allow": "{allow}", "reference": "choice of {no-reference}"}  # parts of a task that no other word says
+
 
 @final
 class Unfinished:
@@ -116,8 +118,8 @@ def _task_in(head: bytes) -> dict[str, Any]:
 def _check_task(theirs: dict[str, Any], task: dict[str, Any], part: Path) -> None:
     if theirs == task:
         return
-    differing = [name for name, value in task.items() if theirs.get(name) != value]
-    what = f"with another {differing[0]}" if theirs and differing else "by another command"
+    differing = [name for name in {**task, "allow": None} if theirs.get(name) != task.get(name)]
+    what = f"with another {_OPTIONS.get(differing[0], differing[0])}" if theirs and differing else "by another command"
     raise check.InputError(
         "output",
         "not belong to another run",
