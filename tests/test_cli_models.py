@@ -669,6 +669,22 @@ def test_advice_says_when_steps_together_beat_one_by_one(place):
     )
 
 
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (0.2, "To meet it there too, ask for a stricter target, such as 0.16, or calibrate with more texts."),
+        (0.04, "To meet it there too, calibrate with more texts."),
+    ],
+)
+def test_advice_that_may_miss_its_target_says_what_to_ask_for(place, target, said):
+    calibration = Calibration.load(place / "c.json")
+    advice = advise.advise(calibration, target=0.2)
+    limit, missing = advice.limit, 0.04 * advice.tokens * math.log(2)
+    words = " ".join(sentences(replace(advice, cost=limit + missing), calibration, target))
+    assert f"on others expect to miss it by 0.040. {said}" in words
+    assert "expect to miss" not in " ".join(sentences(replace(advice, cost=limit), calibration, target))
+
+
 def test_advice_says_that_no_reactive_rule_was_measured(place, tmp_path):
     said = "No rules that look at predictions were measured."
     file = tmp_path / "c.json"

@@ -85,7 +85,8 @@ class Advice:
         runner_up: The next best blind order with as many steps, and its plan; None if no other allows so many.
         runner_up_error: Standard error of `runner_up.nll − plan.nll`, paired. None without a runner-up, or if the
             calibration has not kept how texts differ.
-        runner_up_steps: Steps the runner-up needs for the target; None if it never gets there.
+        runner_up_steps: Steps the runner-up needs for the target, if its cost is as much too low on these texts as that
+            of the advice (`optimism`); None if it never gets there.
         even_steps: Steps that even sizes in random order need for the target; None if they never get there, or if the
             random order was not measured.
         even: Their cost with the steps advised.
@@ -193,6 +194,8 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
     least += [(name, round(rule.spent), rule.cost) for name, rule in calibration.rules.items()]
     texts = deviations(calibration, chosen)
     quoted = crossfitted(calibration, chosen, lambda other: cheapest(other, target, steps))
+    optimism = None if quoted is None else quoted.cost - chosen.plan.nll
+    allowed = None if limit is None else limit - (optimism or 0.0)  # on the texts that schedules are chosen on
     above = _error_between(texts, reference_deviations(calibration, choice.reference))
     return Advice(
         reference=choice.reference,
@@ -204,7 +207,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         candidates=tuple(choice.ranked),
         runner_up=None if runner_up is None else (runner_up.name, runner_up.plan),
         runner_up_error=None if runner_up is None else _error_between(texts, deviations(calibration, runner_up)),
-        runner_up_steps=None if runner_up is None or limit is None else first(costs[runner_up.name], limit),
+        runner_up_steps=None if runner_up is None or allowed is None else first(costs[runner_up.name], allowed),
         even_steps=even_steps,
         even=even,
         least=min(least, key=_cost),
@@ -213,7 +216,7 @@ def advise(calibration: Calibration, *, target: float | None = None, steps: int 
         above_error=None if quoted is None or above is None else math.hypot(above, quoted.chance),
         cost=chosen.plan.nll if quoted is None else quoted.cost,
         cost_error=chosen.plan.error if quoted is None else quoted.error,
-        optimism=None if quoted is None else quoted.cost - chosen.plan.nll,
+        optimism=optimism,
     )
 
 

@@ -10,6 +10,10 @@ Every text is paid once, by a schedule that has not seen it: the mean is without
 texts. The choice that is taken has seen all `N` and is a little better than those, so that what is left is a small
 pessimism: of what few texts cost a choice, which shrinks as `1/N`, about the `F`-th part.
 
+With a target, each fold also chooses its own number of steps. So what is quoted for a target differs a little from what
+is quoted for the number of steps that meets it, and the quote may miss the target: the texts that were measured meet it
+for their luck too. To take more steps until the quote meets it would only move the luck into the quote.
+
 Its error has two parts. One is the standard error of that mean: over texts, or over folds where that is larger, since
 the texts of a fold share a choice. From few texts it is itself uncertain, and is widened by Student's factor, so that
 twice the error covers about as much as two standard errors of a normal law do (95.4 %).

@@ -69,12 +69,13 @@ def advise(
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
     best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
-    fewest steps that is predicted to meet the target, or, with --steps, the best schedule of that many steps. `advise`
-    also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`. The comparison
-    is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by at most one
-    percent. The predicted cost is for new texts, not for those used to choose the schedule. It is the cost at
-    temperature 1. If you decode greedily or count correct answers, also try rules that look at predictions, and use
-    your own score to compare them with the advice. Such a rule can be better than its cost suggests.
+    fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule of that many
+    steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`.
+    The comparison is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by
+    at most one percent. The predicted cost is for new texts, not for those used to choose the schedule. If it misses
+    the target, the command says by how much. It is the cost at temperature 1. If you decode greedily or count correct
+    answers, also try rules that look at predictions, and use your own score to compare them with the advice. Such a
+    rule can be better than its cost suggests.
 
     The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
     computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
@@ -97,8 +98,8 @@ def advise(
       unmask advise --model my-run --data rows.jsonl --steps 8 --save schedule.json
       unmask advise --dependence d.json --steps 16 --text held-out.txt --save schedule.json
       unmask advise --dependence d.json --steps 16 --save schedule.json
-    Then:
-      unmask generate --schedule schedule.json
+    Then, with the model that was measured:
+      unmask generate --model my-run --schedule schedule.json
 
     JSON: model (null without --model, unless the calibration is of the built-in model), length (tokens to fill in the
     longest text), tokens (the same, on average), target, reference {order, bits_per_token}, steps, order, size, how

@@ -192,7 +192,9 @@ def _kept(found: Advice, target: float) -> str:
     if found.cost <= allowed or found.plan.nll > allowed:
         return f"{begin}predicted to be {'met' if found.cost <= allowed else 'missed'}."
     more = bits(found.cost - found.limit, found.tokens)
-    return f"{begin}met on the texts that the schedule was chosen on; on others expect to miss it by {more:.3f}."
+    stricter = f"ask for a stricter target, such as {target - more:.2g}, or " if target - more >= 0.005 else ""
+    missed = f"{begin}met on the texts that the schedule was chosen on; on others expect to miss it by {more:.3f}."
+    return f"{missed} To meet it there too, {stricter}calibrate with more texts."
 
 
 def advice(found: Advice, calibration: Calibration, target: float | None) -> list[str]:
@@ -225,7 +227,7 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         else:
             result.append(f"{few}, on which it costs {bits(found.plan.nll, tokens):.3f}: {end}")
     name, count, least = found.least
-    if least < found.best * (1 - 1e-9):
+    if least + max(0.0, found.optimism or 0.0) < found.best * (1 - 1e-9):
         result.append(
             f"The lowest measured cost is {bits(least, tokens):.3f}, {_named(name, calibration.rules)} with "
             f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be met too."
