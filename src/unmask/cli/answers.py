@@ -158,7 +158,9 @@ def _written(rows: Prompts, sampler: "Sampler", how: Filling, engine: Engine, ou
             for some in _filled(rows, sampler, how, engine, continued):
                 kept.add(some)
         except KeyboardInterrupt:
-            left = f"'{kept.path}' has the rows that were finished. Run the same command again to continue"
+            left = f"'{output}' was not written"
+            if kept.outlasts:
+                left = f"'{kept.path}' has the rows that were finished. Run the same command again to continue"
             raise click.Abort(f"Stopped: {left}.") from None
         write_rows(map(counting, kept.rows()), output, TEXTS)
         kept.remove()
