@@ -770,7 +770,12 @@ def test_a_causal_model_is_trained_for_schedules_and_used_with_them(tmp_path, mo
     other = run("generate --model", tmp_path / "run", "--count 2 --order confidence --size threshold:0.5 --json")
     assert other.exit_code == 0
     assert other.stderr.count("\n") == 1
-    assert "was trained for other schedules" in other.stderr
+    assert other.stderr.startswith(
+        f"Note: The model '{tmp_path / 'run'}' was trained for other schedules: those of the"
+    )
+    assert other.stderr.endswith(" With this schedule, its texts are worse.\n")
+    # As the help says, a number of steps makes no other schedule.
+    assert run("generate --model", tmp_path / "run", "--count 2 --steps 3 --json").stderr == ""
 
 
 def test_a_model_says_what_schedules_it_was_trained_for_or_is_refused(place, tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import click
 
 from unmask import _check as check
-from unmask.cli.output import progress, said, terminal
+from unmask.cli.output import noted, progress, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import Engine
 from unmask.order import BlindOrder, ReactiveOrder, Spaced
@@ -93,7 +93,7 @@ def answered(
 
     with prompts(model, data, column, answer=length, chat=chat) as rows:
         chosen = how.chosen(rows)
-        said(unfamiliar(model, chosen))
+        noted(unfamiliar(model, chosen))
         begin = time.perf_counter()
         sampler = Sampler(model.predictor, chosen, how.draw, model.stop)
         shown: list[dict[str, Any]] = []
