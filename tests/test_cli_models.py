@@ -724,6 +724,7 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     assert models.load(tmp_path / "run").about["steps"] == 60
     assert (tmp_path / "run" / "log.csv").read_text().startswith("step,loss,rate,seconds")
     text = run(*line)
+    assert " 60 of 60 updates. This run was already complete.\n" in text.stdout
     assert "Written:" in text.stdout
     (tmp_path / "u.txt").write_text("ab ca " * 100)
     assert "holds a run on another text or alphabet" in complaint(
