@@ -576,6 +576,9 @@ def test_a_picture_has_one_bar_per_step_and_says_when_its_scale_is_logarithmic()
     lines = picture(np.array([1.0, 2.0]), width=10, height=2)
     assert lines == ["2 ┤     █████", "0 ┤██████████", "   step 1 step 2", "   mean size of each step"]
     assert "logarithmic" in picture(size.TC(100).mean_sizes(2000))[-1]
+    # A logarithmic scale names the smallest value, in the line where its bar ends.
+    assert picture(np.array([1.0, 32.0]), width=2, height=6)[3:6] == ["   ┤ █", "   ┤ █", " 1 ┤██"]
+    assert picture(np.array([1.0, 21.0]), width=2, height=6)[3:6] == ["   ┤ █", " 1 ┤▁█", "   ┤██"]
     assert max(map(len, picture(size.DTC(1000).mean_sizes(100_000)))) <= 80
 
 
