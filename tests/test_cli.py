@@ -440,6 +440,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     assert "must be a writable folder" in complaint("reproduce --output", str(file / "below"))
     assert "must be a folder" in complaint("demo --output", str(file))
     assert file.read_text() == "mine"
+    for command in ("demo", "reproduce"):
+        name = tmp_path / "new" / "figure.png"
+        assert complaint(f"{command} --output", str(name)) == f"--output must be a folder, not the file name '{name}'."
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
