@@ -100,8 +100,9 @@ def test_the_installed_program_runs_and_imports_nothing_heavy_for_its_version():
     assert not any(name in done.stderr for name in ("numpy", "scipy", "torch", "rich"))
 
 
-def test_the_module_runs_as_a_program():
-    command = [sys.executable, "-m", "unmask.cli", "plan", "--length", "8", "--steps", "9", "--size", "even"]
+@pytest.mark.parametrize("module", ["unmask", "unmask.cli"])
+def test_the_module_runs_as_a_program(module):
+    command = [sys.executable, "-m", module, "plan", "--length", "8", "--steps", "9", "--size", "even"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
