@@ -112,6 +112,23 @@ def test_the_module_runs_as_a_program(module):
 
 def test_an_unknown_command_gets_a_suggestion():
     assert complaint("pln") == "There is no command 'pln'. Did you mean 'plan'?"
+    assert complaint("help") == (
+        "There is no command 'help'. Run `unmask --help`, or `unmask COMMAND --help` for one command."
+    )
+
+
+def test_what_was_probably_meant_does_not_depend_on_capitals_and_is_not_guessed_from_one_letter():
+    assert complaint("plan --size Minimax-TC") == "--size: no such size 'Minimax-TC'. Did you mean 'minimax-tc'?"
+    assert complaint("generate -n 3") == "There is no option '-n'. See --help."
+    assert complaint("generate --cuont 3") == "There is no option '--cuont'. Did you mean '--count'?"
+
+
+def test_a_word_that_is_no_option_is_refused_and_a_prompt_is_told_its_option():
+    assert complaint("plan 16") == "Got unexpected extra argument (16)."
+    assert complaint("generate", "the ____ of") == (
+        "Got unexpected extra argument (the ____ of). To give a prompt, write --prompt before it, and put it in quotes."
+    )
+    assert complaint("generate the ____ of").startswith("Got unexpected extra arguments (the ____ of). To give a ")
 
 
 def test_an_unknown_option_and_a_missing_one_are_refused():

@@ -225,6 +225,8 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--temperature -1"], "--temperature must be at least 0, not -1."),
         (["--temperature 0 --top-p 0.5"], "--top-p has no effect at temperature 0."),
         (["--order comd"], "--order: no such order 'comd'. Did you mean 'comb'?"),
+        (["--order comb16"], "--order: no such order 'comb16'. Did you mean 'comb-16'?"),
+        (["--order Whole-Comb:8"], "--order: no such order 'Whole-Comb:8'. Did you mean 'whole-comb-8'?"),
         (["--size threshold"], "--size: no such size 'threshold'."),
         (
             ["--size threshold:much"],
