@@ -2,6 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Whether a Python can run the library; if it cannot, its exit code says so, and on stderr a sentence.
+RECENT := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, but $(PYTHON) is Python \
+%d.%d. Name a later one, for example: make $(or $(MAKECMDGOALS),demo) PYTHON=python3.11" % sys.version_info[:2])
+# An environment keeps the Python that it was made with. Only one that is too old, or not there, is made from nothing.
+define environment
+@$(PYTHON) -c '$(RECENT)'
+@$(PYTHON) -m venv $$($(BIN)/python -c '$(RECENT)' 2> /dev/null || echo --clear) .venv
+endef
+
 # Every target writes into one environment.
 .NOTPARALLEL:
 .PHONY: demo test check prose site bench reproduce build package clean
@@ -50,14 +59,14 @@ clean:                 ## remove everything that the other targets made
 
 # The demo needs no other engine and no tool of ours: its environment is a fraction of that of the tests.
 .venv/demo: pyproject.toml constraints.txt
+	$(environment)
 	@echo "Setting up .venv: torch is most of it, and takes minutes where it has to be fetched."
-	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[torch,plot]"
 	touch $@
 
 # The site is made from the sources as text: it needs what the extra `docs` names, and nothing that the library does.
 .venv/site: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
+	$(environment)
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > .venv/docs.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement .venv/docs.txt
 	touch $@

@@ -61,7 +61,8 @@ def _imports(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 def part_of(path: Path) -> str:
     """The part that a file is in."""
-    return path.relative_to(SOURCE).with_suffix("").parts[0]
+    part = path.relative_to(SOURCE).with_suffix("").parts[0]
+    return "cli" if part == "__main__" else part  # `python -m unmask` is the command line
 
 
 def edges() -> set[tuple[str, str]]:

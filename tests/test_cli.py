@@ -100,8 +100,9 @@ def test_the_installed_program_runs_and_imports_nothing_heavy_for_its_version():
     assert not any(name in done.stderr for name in ("numpy", "scipy", "torch", "rich"))
 
 
-def test_the_module_runs_as_a_program():
-    command = [sys.executable, "-m", "unmask.cli", "plan", "--length", "8", "--steps", "9", "--size", "even"]
+@pytest.mark.parametrize("module", ["unmask", "unmask.cli"])
+def test_the_module_runs_as_a_program(module):
+    command = [sys.executable, "-m", module, "plan", "--length", "8", "--steps", "9", "--size", "even"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -111,6 +112,23 @@ def test_the_module_runs_as_a_program():
 
 def test_an_unknown_command_gets_a_suggestion():
     assert complaint("pln") == "There is no command 'pln'. Did you mean 'plan'?"
+    assert complaint("help") == (
+        "There is no command 'help'. Run `unmask --help`, or `unmask COMMAND --help` for one command."
+    )
+
+
+def test_what_was_probably_meant_does_not_depend_on_capitals_and_is_not_guessed_from_one_letter():
+    assert complaint("plan --size Minimax-TC") == "--size: no such size 'Minimax-TC'. Did you mean 'minimax-tc'?"
+    assert complaint("generate -n 3") == "There is no option '-n'. See --help."
+    assert complaint("generate --cuont 3") == "There is no option '--cuont'. Did you mean '--count'?"
+
+
+def test_a_word_that_is_no_option_is_refused_and_a_prompt_is_told_its_option():
+    assert complaint("plan 16") == "Got unexpected extra argument (16)."
+    assert complaint("generate", "the ____ of") == (
+        "Got unexpected extra argument (the ____ of). To give a prompt, write --prompt before it, and put it in quotes."
+    )
+    assert complaint("generate the ____ of").startswith("Got unexpected extra arguments (the ____ of). To give a ")
 
 
 def test_an_unknown_option_and_a_missing_one_are_refused():
@@ -440,6 +458,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     assert "must be a writable folder" in complaint("reproduce --output", str(file / "below"))
     assert "must be a folder" in complaint("demo --output", str(file))
     assert file.read_text() == "mine"
+    for command in ("demo", "reproduce"):
+        name = tmp_path / "new" / "figure.png"
+        assert complaint(f"{command} --output", str(name)) == f"--output must be a folder, not the file name '{name}'."
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write anywhere")
@@ -576,6 +598,9 @@ def test_a_picture_has_one_bar_per_step_and_says_when_its_scale_is_logarithmic()
     lines = picture(np.array([1.0, 2.0]), width=10, height=2)
     assert lines == ["2 ┤     █████", "0 ┤██████████", "   step 1 step 2", "   mean size of each step"]
     assert "logarithmic" in picture(size.TC(100).mean_sizes(2000))[-1]
+    # A logarithmic scale names the smallest value, in the line where its bar ends.
+    assert picture(np.array([1.0, 32.0]), width=2, height=6)[3:6] == ["   ┤ █", "   ┤ █", " 1 ┤██"]
+    assert picture(np.array([1.0, 21.0]), width=2, height=6)[3:6] == ["   ┤ █", " 1 ┤▁█", "   ┤██"]
     assert max(map(len, picture(size.DTC(1000).mean_sizes(100_000)))) <= 80
 
 

@@ -1,6 +1,7 @@
 """Rows of data on the command line: measured, written and scored; what is refused, and that nothing is lost."""
 
 import gzip
+import importlib
 import json
 import math
 import os
@@ -376,6 +377,29 @@ def test_what_was_finished_by_another_command_is_not_taken_for_this_one(place, t
     part.write_text(json.dumps({**task, "seed": 1}) + "\n" + rows[0][:20])
     assert answer(*line, "--output", out)["continued"] == 0
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_rows_that_are_interrupted_say_what_is_left(place, tmp_path, monkeypatch):
+    answers, out = importlib.import_module("unmask.cli.answers"), tmp_path / "out.jsonl"
+    line = ("generate", *model_of(place), "--data", place / "prompts.jsonl", "--length", 6, "--output", out)
+    usual = answers._filled
+    for batches, part in ((0, False), (1, True)):
+
+        def interrupted(*given, batches=batches):
+            for batch in usual(*given):
+                if not batches:
+                    raise KeyboardInterrupt
+                yield batch
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(answers, "_filled", interrupted)
+        done = run(*line)
+        assert done.exit_code == 130
+        kept = tmp_path / ".out.jsonl.part"
+        finished = f"Stopped: '{kept}' has the rows that were finished. Run the same command again to continue."
+        assert (finished if part else f"Stopped: '{out}' was not written.") in done.stderr
+        assert kept.exists() == part
+    assert not out.exists()
 
 
 def _task_of(line: tuple, out: Path) -> dict:

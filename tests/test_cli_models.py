@@ -225,6 +225,8 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--temperature -1"], "--temperature must be at least 0, not -1."),
         (["--temperature 0 --top-p 0.5"], "--top-p has no effect at temperature 0."),
         (["--order comd"], "--order: no such order 'comd'. Did you mean 'comb'?"),
+        (["--order comb16"], "--order: no such order 'comb16'. Did you mean 'comb-16'?"),
+        (["--order Whole-Comb:8"], "--order: no such order 'Whole-Comb:8'. Did you mean 'whole-comb-8'?"),
         (["--size threshold"], "--size: no such size 'threshold'."),
         (
             ["--size threshold:much"],
@@ -741,6 +743,7 @@ def test_a_trained_model_is_used_by_the_other_commands(tmp_path):
     assert models.load(tmp_path / "run").about["steps"] == 60
     assert (tmp_path / "run" / "log.csv").read_text().startswith("step,loss,rate,seconds")
     text = run(*line)
+    assert " 60 of 60 updates. This run was already complete.\n" in text.stdout
     assert "Written:" in text.stdout
     (tmp_path / "u.txt").write_text("ab ca " * 100)
     assert "holds a run on another text or alphabet" in complaint(
@@ -787,7 +790,12 @@ def test_a_causal_model_is_trained_for_schedules_and_used_with_them(tmp_path, mo
     other = run("generate --model", tmp_path / "run", "--count 2 --order confidence --size threshold:0.5 --json")
     assert other.exit_code == 0
     assert other.stderr.count("\n") == 1
-    assert "was trained for other schedules" in other.stderr
+    assert other.stderr.startswith(
+        f"Note: The model '{tmp_path / 'run'}' was trained for other schedules: those of the"
+    )
+    assert other.stderr.endswith(" With this schedule, its texts are worse.\n")
+    # As the help says, a number of steps makes no other schedule.
+    assert run("generate --model", tmp_path / "run", "--count 2 --steps 3 --json").stderr == ""
 
 
 def test_a_model_says_what_schedules_it_was_trained_for_or_is_refused(place, tmp_path):

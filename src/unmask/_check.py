@@ -269,10 +269,11 @@ def known(kind: str, name: object, names: Iterable[str]) -> str:
         raise InputError(kind, "be a name", found=shown(name), empty=name is None)
     if name in names:
         return name
+    small = {each.lower(): each for each in names}
     # One of two letters right is a slip; half of a long word is another word.
-    close = difflib.get_close_matches(name[:80], names, n=1, cutoff=0.5 if len(name) < 4 else 0.6)
-    hint = f"Did you mean '{close[0]}'?" if close else f"Choose from {', '.join(sorted(names))}."
-    guess = close[0] if close else ""
+    close = difflib.get_close_matches(name[:80].lower(), small, n=1, cutoff=0.5 if len(name) < 4 else 0.6)
+    guess = small[close[0]] if close else ""
+    hint = f"Did you mean '{guess}'?" if close else f"Choose from {', '.join(sorted(names))}."
     raise InputError(
         kind, "be a known name", found=shown(name), remedy=hint, choices=tuple(names), kind=kind, close=guess
     )

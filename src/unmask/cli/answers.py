@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import click
 
 from unmask import _check as check
-from unmask.cli.output import progress, said, terminal
+from unmask.cli.output import noted, progress, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import Engine
 from unmask.order import BlindOrder, ReactiveOrder, Spaced
@@ -93,7 +93,7 @@ def answered(
 
     with prompts(model, data, column, answer=length, chat=chat) as rows:
         chosen = how.chosen(rows)
-        said(unfamiliar(model, chosen))
+        noted(unfamiliar(model, chosen))
         begin = time.perf_counter()
         sampler = Sampler(model.predictor, chosen, how.draw, model.stop)
         shown: list[dict[str, Any]] = []
@@ -158,7 +158,9 @@ def _written(rows: Prompts, sampler: "Sampler", how: Filling, engine: Engine, ou
             for some in _filled(rows, sampler, how, engine, continued):
                 kept.add(some)
         except KeyboardInterrupt:
-            left = f"'{kept.path}' has the rows that were finished. Run the same command again to continue"
+            left = f"'{output}' was not written"
+            if kept.outlasts:
+                left = f"'{kept.path}' has the rows that were finished. Run the same command again to continue"
             raise click.Abort(f"Stopped: {left}.") from None
         write_rows(map(counting, kept.rows()), output, TEXTS)
         kept.remove()

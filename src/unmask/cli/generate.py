@@ -13,7 +13,7 @@ from unmask import _check as check
 from unmask._memory import check_memory
 from unmask.cli import options
 from unmask.cli.group import wants_json
-from unmask.cli.output import progress, said, terminal
+from unmask.cli.output import noted, progress, terminal
 from unmask.cli.report import Report, Verbatim
 from unmask.engine import SHARD
 from unmask.schedule import Schedule
@@ -130,8 +130,9 @@ def generate(
     mask token, such as [MASK]; then '_' is an ordinary character.
 
     A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default it uses
-    their order, with the number of steps that it was trained with most often. You can use other schedules; the texts
-    are then worse, and the command prints a note.
+    their order, with the number of steps that it was trained with most often. You can use another order, or sizes that
+    look at predictions; the texts are then worse, and the command prints a note. It prints none for another number of
+    steps.
 
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
     Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
@@ -249,7 +250,7 @@ def generate(
     draw = draw_for(temperature, top_p=top_p)
     with check.renamed("schedule", _blamed(schedule, rule, chosen)):
         verified = Verified(model.predictor, chosen, draw) if verify else None
-    said(unfamiliar(model, chosen))
+    noted(unfamiliar(model, chosen))
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
     sampler = Sampler(model.predictor, chosen, draw, model.stop)

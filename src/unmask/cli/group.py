@@ -56,6 +56,17 @@ class Command(click.Command):
         with self._speaking():
             return super().make_context(*args, **kwargs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_extra_args = True  # click refuses them without saying what to do
+        extra = super().parse_args(ctx, args)
+        if extra and not ctx.resilient_parsing:
+            what = "Got unexpected extra argument" if len(extra) == 1 else "Got unexpected extra arguments"
+            hint = (
+                " To give a prompt, write --prompt before it, and put it in quotes." if "prompt" in self.options else ""
+            )
+            raise click.UsageError(f"{what} ({' '.join(extra)}).{hint}")
+        return extra
+
     def invoke(self, ctx: click.Context) -> Any:
         from unmask.cli.output import terminal
         from unmask.cli.report import Report, print_json
@@ -86,7 +97,9 @@ class Command(click.Command):
             try:
                 known("option", error.option_name, sorted(self.options.values()))
             except InputError as unknown:
-                hint = unknown.remedy if unknown.close else "See --help."
+                # A single letter is like too many words to be taken for one of them.
+                guessed = unknown.close and len(error.option_name) > 2
+                hint = unknown.remedy if guessed else "See --help."
                 raise click.UsageError(f"There is no option {unknown.found}. {hint}") from None
             raise
         except click.MissingParameter as error:
@@ -190,6 +203,9 @@ class Group(click.Group):
         if not ctx.resilient_parsing and args[0] not in self.aliases:
             from unmask import _check
 
+            if args[0] == "help":
+                remedy = "Run `unmask --help`, or `unmask COMMAND --help` for one command."
+                raise click.UsageError(f"There is no command 'help'. {remedy}")
             try:
                 _check.known("command", args[0], self.summaries)
             except _check.InputError as error:

@@ -72,3 +72,8 @@ def said(sentence: str) -> None:
     """A sentence that is no part of the answer: on stderr, so that it is seen and in nobody's way. Nothing if empty."""
     if sentence:
         terminal(stderr=True).print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def noted(sentence: str) -> None:
+    """The same for a note."""
+    said(sentence and f"Note: {sentence}")

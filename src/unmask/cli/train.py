@@ -223,8 +223,10 @@ def _report(
         "bits_per_token": bits,
         "seconds": round(end.seconds, 1),
     }
+    nothing = finished and bits is None  # was left to do
+    time = ". This run was already complete" if nothing else f", {end.seconds:.0f} s"
     shown = [
-        f"{parameters:,} parameters, {end.step:,} of {steps:,} updates, {end.seconds:.0f} s.",
+        f"{parameters:,} parameters, {end.step:,} of {steps:,} updates{time}.",
         None if bits is None else f"Loss at the end: {bits:.3f} bits per token of the training text.",
         None if finished else "Stopped before the end. The same command continues the run.",
     ]

@@ -16,6 +16,7 @@ from unmask._atomic import replacing, workplace
 
 Row = dict[str, Any]
 _GROUP = 4096  # rows of a Parquet file at a time
+_FILES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".csv", ".json", ".jsonl", ".txt")  # what nobody calls a folder
 
 
 def check_place(option: str, path: Path | None, kinds: Sequence[str] = ()) -> None:
@@ -51,8 +52,11 @@ def staged(folder: Path) -> Iterator[Path]:
     Otherwise nothing remains: neither the files nor folders that did not exist before.
 
     Raises:
-        ValueError: if `folder` is something else or cannot be made or written to. This comes before any work.
+        ValueError: if `folder` is something else, would be new and has the name of a file, or cannot be made or
+            written to. This comes before any work.
     """
+    if folder.suffix.lower() in _FILES and not folder.exists():
+        raise check.InputError("output", "be a folder", found=f"the file name '{folder}'")
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,8 @@ def unfamiliar(model: "Model", schedule: Schedule) -> str:
     if not known or own:
         return ""
     names = f"{', '.join(known[:-1])} and {known[-1]}" if known[1:] else known[0]
-    return f"The model '{model.name}' was trained for other schedules: those of the order {names}, fixed beforehand."
+    trained = f"The model '{model.name}' was trained for other schedules: those of the order {names}, fixed beforehand."
+    return f"{trained} With this schedule, its texts are worse."
 
 
 def _kind(which: order.BlindOrder | order.ReactiveOrder) -> order.Order:

@@ -10,7 +10,8 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     """A bar chart in block characters, one line of text per row, with the scale at its left.
 
     More values than columns are averaged. Values that differ by more than a factor of twenty are drawn on a
-    logarithmic scale, whose bottom is half the smallest, and the last line says so.
+    logarithmic scale, whose bottom is half the smallest, and the last line says so. The scale then names the smallest
+    value where its bar ends, and not the bottom, which is no value.
     """
     columns = min(len(values), width)
     edges = np.arange(columns + 1) * len(values) // columns
@@ -20,7 +21,8 @@ def picture(values: NDArray[np.float64], *, width: int = 60, height: int = 6) ->
     share = np.log(means / bottom) / np.log(top / bottom) if logarithmic else means / top
     eighths = np.maximum(np.rint(share * height * 8).astype(int), 1)
     each = width // columns
-    labels = {0: f"{top:.3g}", height - 1: f"{bottom:.3g}"}
+    lowest = height - (int(eighths.min()) + 7) // 8 if logarithmic else height - 1
+    labels = {0: f"{top:.3g}", lowest: f"{means.min() if logarithmic else 0.0:.3g}"}
     margin = max(len(label) for label in labels.values())
     lines: list[str] = []
     for row in range(height):

@@ -32,6 +32,7 @@ MEASURABLE = tuple(
 )
 USUAL_ORDERS = ("random", "spread", "comb-4", "comb-8", "comb-16", "comb-32")  # measured where nobody says which
 NUMBERED = re.compile(f"({'|'.join(name for name, entry in ORDERS.items() if entry.numbered)})-([0-9]{{1,18}})")
+_NO_HYPHEN = re.compile(NUMBERED.pattern.replace("-([0-9]{1,18})", "[ _:]?([1-9][0-9]{0,17})"), re.IGNORECASE)
 # No order is spaced twice. The order inside is never spaced, so that no word, however long, is read in a recursion.
 SPACED = re.compile(r"spaced-([0-9]{1,18})/((?!spaced\b).+)", re.DOTALL)
 _SPACED_TWICE = re.compile(r"spaced-([0-9]{1,18})/spaced\b.*", re.DOTALL)
@@ -94,9 +95,15 @@ def order_named(word: object) -> Within | order.Spaced:
     if numbered := NUMBERED.fullmatch(word):
         with check.within("order", word):
             return ORDERS[numbered[1]].make(int(numbered[2]))
-    found = ORDERS[check.known("order", word, ORDER_WORDS)].make()
+    found = ORDERS[check.known("order", word, (*ORDER_WORDS, *_numbered(word)))].make()
     assert isinstance(found, order.BlindOrder | order.ReactiveOrder)
     return found
+
+
+def _numbered(word: str) -> list[str]:
+    """The order with its number that somebody meant who wrote `comb16`."""
+    meant = _NO_HYPHEN.fullmatch(word)
+    return [f"{meant[1].lower()}-{meant[2]}"] if meant else []
 
 
 def fits(kind: order.Order, length: int) -> bool:
@@ -122,7 +129,7 @@ def measurable(word: str) -> order.BlindOrder:
             found=check.shown(word),
         )
     if not NUMBERED.fullmatch(word):
-        check.known("order", word, (*MEASURABLE, "comb-16"))
+        check.known("order", word, (*MEASURABLE, *(_numbered(word) or ["comb-16"])))
     found = order_named(word)
     assert isinstance(found, order.BlindOrder)
     return found

@@ -30,8 +30,13 @@ class Unfinished:
         done: How many.
     """
 
-    def __init__(self, path: Path, done: int):
-        self.path, self.done = path, done
+    def __init__(self, path: Path, done: int, *, temporary: bool = False):
+        self.path, self.done, self._temporary = path, done, temporary
+
+    @property
+    def outlasts(self) -> bool:
+        """Whether there will be something to go on with if the process ends now."""
+        return self.done > 0 and not self._temporary
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows, one at a time."""
@@ -67,7 +72,8 @@ def unfinished(output: Path, task: Mapping[str, Any]) -> Generator[Unfinished]:
     """
     target = Path(os.path.realpath(output))
     with ExitStack() as stack:
-        if target.exists() and not target.is_file():
+        temporary = target.exists() and not target.is_file()
+        if temporary:
             target = Path(stack.enter_context(TemporaryDirectory(prefix="unmask-"))) / "rows"
         else:
             stack.enter_context(locked(output, "output", "written"))
@@ -76,7 +82,7 @@ def unfinished(output: Path, task: Mapping[str, Any]) -> Generator[Unfinished]:
         done = _finished(part, mine)
         if done is None:
             part.write_bytes((json.dumps(mine) + "\n").encode())
-        kept = Unfinished(part, done or 0)
+        kept = Unfinished(part, done or 0, temporary=temporary)
         try:
             yield kept
         finally:
