@@ -129,11 +129,13 @@ def fewest(
         advice = f"No schedule of fewer than {length} steps can guarantee this target: reveal one token at a time."
     else:
         data_with = f"every distribution with {dependence(tc, dtc)}"
-        advice = f"Take '{row['size']}' with {row['exact']} steps: {nats(target)} or less for {data_with}."
+        advice = f"Take '{row['size']}' with {counted(row['exact'], 'step')}: {nats(target)} or less for {data_with}."
     known = [row for row in measured if row["steps"] is not None]
     if known:
         best = min(known, key=lambda row: (row["steps"], row["expected_kl"]))
-        advice += f" If the data follow exactly this distribution, '{best['size']}' needs {best['steps']} steps"
+        advice += (
+            f" If the data follow exactly this distribution, '{best['size']}' needs {counted(best['steps'], 'step')}"
+        )
         advice += "." if best["sure"] else "; this may only hold because fixed sizes happen to suit this length."
     return advice
 
