@@ -305,6 +305,20 @@ def test_options_of_the_command_are_refused_before_any_work(given, sentence, tmp
         check_pairs(dependence and Path(dependence), layout, figure and Path(figure), Path("c.json"))
 
 
+def test_far_distances_are_drawn_together_with_their_means_and_errors():
+    """By hand: 5 alone and with 6 (half an octave), each weighted by its pairs; what nobody measured has no point."""
+    from unmask.cli.pairs import merged
+
+    values, errors, counts = np.zeros((3, 1, 8))
+    values[0, [1, 2, 5, 6]] = 4.0, 2.0, 1.0, 3.0
+    errors[0, [1, 2, 5, 6]] = 0.5, 0.4, 0.3, 0.4
+    counts[0, [1, 2, 5, 6]] = 7, 6, 3, 1
+    far, nats, wide = merged(ByDistance((0.0,), values, errors, counts, 7), 0)
+    assert far == pytest.approx([1, 2, 30**0.5])
+    assert nats == pytest.approx([4, 2, (3 * 1 + 3) / 4])
+    assert wide == pytest.approx([0.5, 0.4, ((3 * 0.3) ** 2 + 0.4**2) ** 0.5 / 4])
+
+
 @pytest.mark.parametrize("measure", [measure_dependence, measure_distances])
 def test_what_the_command_says_and_draws_is_what_was_measured(measure, tmp_path):
     from unmask.cli.pairs import check_measurable_pairs, draw_pairs, pairs_record, shown_pairs

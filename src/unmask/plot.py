@@ -333,19 +333,18 @@ def dependence(matrices: Mapping[str, Any], paths: Sequence[Path]) -> None:
             ax.figure.colorbar(image, ax=ax, shrink=0.85, label="dependence (nats)")
 
 
-def distances(curves: Mapping[str, tuple[Any, Any]], paths: Sequence[Path]) -> None:
+def distances(curves: Mapping[str, tuple[Any, Any, Any]], paths: Sequence[Path]) -> None:
     """Draw how much a revealed position tells of another one, against the distance between them.
 
     Arguments:
-        curves: Label -> nats at the distances 1, 2, …, and their standard errors.
+        curves: Label -> distances, nats, and their standard errors.
         paths: Where to; their suffixes decide the formats.
     """
     with sheet(1, (7.5, 4.6), paths, legend_columns=3) as axes:
         ax = axes[0]
-        for index, (label, (values, errors)) in enumerate(curves.items()):
-            far = np.arange(1, len(values) + 1)
+        for index, (label, (far, values, errors)) in enumerate(curves.items()):
             colour = _CYCLE[index % len(_CYCLE)]
-            ax.plot(far, values, label=label, color=colour)
+            ax.plot(far, values, "o-", markersize=3.5, label=label, color=colour)
             ax.fill_between(
                 far, np.subtract(values, errors), np.add(values, errors), color=colour, alpha=0.2, linewidth=0
             )

@@ -149,6 +149,20 @@ def draw_pairs(found: Dependence | ByDistance, figure: Path) -> None:
             plot.dependence({"mean over shares revealed": found.matrix}, [path])
             return
         names = [f"{share:.0%} revealed" if share < 1 else "all but two revealed" for share in found.shares]
-        values = np.where(found.counts > 0, found.values, np.nan)[:, 1:]  # a gap where nothing was measured
-        parts = zip(values, found.errors[:, 1:], strict=True)
-        plot.distances(dict(zip(names, parts, strict=True)), [path])
+        curves = {name: merged(found, share) for share, name in enumerate(names)}
+        plot.distances({name: curve for name, curve in curves.items() if curve[0].size}, [path])
+
+
+def merged(found: ByDistance, share: int) -> tuple[Any, Any, Any]:
+    """A curve to draw: distances, nats and their errors. From 5 on, the distances of half an octave are one point.
+
+    Few pairs of a text are far apart, so single distances would be mostly noise, and at some nothing is measured.
+    """
+    far, count = np.arange(1, found.length), found.counts[share, 1:]
+    _, point = np.unique(np.where(far < 5, far, np.round(2 * np.log2(far))), return_inverse=True)
+    several = np.bincount(point, weights=count)
+    there, some = several > 0, np.maximum(several, 1)
+    middle = np.exp(np.bincount(point, weights=np.log(far)) / np.bincount(point))
+    values = np.bincount(point, weights=found.values[share, 1:] * count) / some
+    errors = np.sqrt(np.bincount(point, weights=(found.errors[share, 1:] * count) ** 2)) / some
+    return middle[there], values[there], errors[there]
