@@ -216,7 +216,9 @@ def test_what_is_no_tensor_is_refused_in_a_sentence():
         replay(PREDICTOR, EVEN, TEXTS, masked=[True], rng=list(range(8)))
     with pytest.raises(ValueError, match="Argument 'masked' must be a tensor of booleans, not an ndarray"):
         Sampler(PREDICTOR, EVEN).run(TEXTS, np.ones((8, 12), dtype=bool), rng=list(range(8)))
-    with pytest.raises(ValueError, match=r"Argument 'rng' must be a seed or a generator of torch or numpy, not \["):
+    with pytest.raises(
+        ValueError, match=r"Argument 'rng' must be a seed, a torch generator or a numpy generator, not \["
+    ):
         replayed_kl(EVEN, CHAIN, 4, rng=[1, 2])
 
 

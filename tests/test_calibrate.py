@@ -446,7 +446,7 @@ def test_randomness_is_a_seed_or_a_generator_of_numpy_or_torch(what):
     source = np.random.default_rng(7)
     assert not np.array_equal(what(source), what(source))
     for wrong in (None, True, 1.0, "7", np.random, [1, 2]):
-        with pytest.raises(InputError, match="Argument 'rng' must be a seed or a generator of torch or numpy"):
+        with pytest.raises(InputError, match="Argument 'rng' must be a seed, a torch generator or a numpy generator"):
             what(wrong)
     for wrong in (-1, 2**64):
         with pytest.raises(InputError, match="Argument 'rng' must be at"):

@@ -791,7 +791,7 @@ def test_a_causal_model_is_trained_for_schedules_and_used_with_them(tmp_path, mo
     assert other.exit_code == 0
     assert other.stderr.count("\n") == 1
     assert other.stderr.startswith(
-        f"Note: The model '{tmp_path / 'run'}' was trained for other schedules: those of the"
+        f"Note: The model '{tmp_path / 'run'}' was trained for other schedules: planned ones in the order"
     )
     assert other.stderr.endswith(" With this schedule, its texts are worse.\n")
     # As the help says, a number of steps makes no other schedule.

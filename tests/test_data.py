@@ -229,7 +229,7 @@ def test_a_bad_object_is_one_sentence_with_its_line(tmp_path, line, reason):
             "a.fasta",
             "ACD\n>a\n",
             None,
-            "be in records, each after a line that begins with '>', but line 1 of 'F' comes",
+            "consist of records, each with a first line that begins with '>', but line 1 of 'F' comes",
         ),
         ("a.fa", ">a\nAC\n>b\n\n>c\nA", None, "have something in each row, but the text on line 3 of 'F' is empty."),
         ("a.faa", ">a\nAC\n", "x", "Argument 'column' must be left out, since 'F' has no columns."),

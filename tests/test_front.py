@@ -66,7 +66,7 @@ def test_a_model_follows_the_schedules_it_was_trained_for_and_says_when_it_does_
         assert texts == unmask.generate(model, order="whole-comb", steps=own.size.steps, seed=4)
         unmask.generate("builtin", "a ____", order="random")  # this one was trained for any
     for other in ({"order": "random"}, {"order": "comb"}, {"order": "whole-comb", "size": "threshold:0.5"}):
-        with pytest.warns(UserWarning, match="was trained for other schedules: those of the order whole-comb"):
+        with pytest.warns(UserWarning, match="was trained for other schedules: planned ones in the order whole-comb"):
             assert len(unmask.generate(model, "a ____", **other)[0]) == 6
 
 

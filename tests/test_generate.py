@@ -238,8 +238,14 @@ def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
     for settings, message in (
         ({"schedule": "comb"}, "Argument 'schedule' must be the name of a schedule, or a file, not 'comb'."),
         ({"schedule": None}, "Argument 'schedule' must be a schedule, not None."),
-        ({"rng": None}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not None."),
-        ({"rng": "x"}, "Argument 'rng' must be a seed, a generator of torch or numpy, or a list of these, not 'x'."),
+        (
+            {"rng": None},
+            "Argument 'rng' must be a seed, a torch generator, a numpy generator, or a list of these, not None.",
+        ),
+        (
+            {"rng": "x"},
+            "Argument 'rng' must be a seed, a torch generator, a numpy generator, or a list of these, not 'x'.",
+        ),
         ({"rng": [1, "x"]}, "Argument 'rng' must be"),
         ({"rng": -1}, "Argument 'rng' must be"),
         ({"mask": -1}, "Argument 'mask' must be at least 0, not -1."),

@@ -589,7 +589,9 @@ def test_bad_arguments_get_one_sentence():
         sampler.run((2, 4), rng=[1, 2, 3])
     with pytest.raises(ValueError, match="Argument 'rng' must be at least 0, not -1"):
         sampler.run((1, 4), rng=[-1])
-    with pytest.raises(ValueError, match=r"Argument 'rng' must be a seed, a generator of torch or numpy, or a list"):
+    with pytest.raises(
+        ValueError, match=r"Argument 'rng' must be a seed, a torch generator, a numpy generator, or a list"
+    ):
         sampler.run((1, 4), rng=0.5)
 
 

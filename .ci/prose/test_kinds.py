@@ -190,7 +190,10 @@ def test_boards_are_solved_as_is_said(page):
     names = ("margin", "comb", "random", "confidence")
     share = {(name, n): score("sudoku", "both", f"{name}/even:{n}", "solved") for name in names for n in (7, 28)}
     few, more = ([f"{share[name, n]:.0f} %" for name in names[:3]] for n in (7, 28))
-    assert f"the margin rule solves {few[0]} of the boards at temperature 1 and a comb {few[1]}." in page
+    assert (
+        f"At temperature 1, in 7 evaluations, the margin rule solves {few[0]} of the boards, and a comb {few[1]}."
+        in page
+    )
     assert f"In 28 evaluations, they solve {more[0]} and {more[1]}, and random order solves {more[2]}." in page
     assert abs(share["confidence", 28] - share["margin", 28]) < 2
     blocks = score("sudoku", "both", "blocks-32/margin/even:14", "solved")

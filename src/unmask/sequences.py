@@ -172,11 +172,11 @@ def _table(tokens: Tensor, masked: object) -> Sequences:
 
 
 def _listed(rows: object, masked: object) -> Sequences:
-    given = check.listed("rows", rows, "be lists of token ids, one for each sequence")
+    given = check.listed("rows", rows, "be a list with a list of token ids for each sequence")
     ids = [_numbers(row) for row in given]
     hidden = [np.ones(row.size, dtype=bool) for row in ids]
     if masked is not None:
-        flags = check.listed("masked", masked, "be lists of booleans, one for each sequence")
+        flags = check.listed("masked", masked, "be a list with a list of booleans for each sequence")
         if len(flags) != len(ids):
             raise check.InputError("masked", f"hold a list for each of {len(ids)} sequences", found=f"{len(flags)}")
         hidden = [_booleans(row, each.size) for row, each in zip(flags, ids, strict=True)]
@@ -192,7 +192,7 @@ def _listed(rows: object, masked: object) -> Sequences:
 def _numbers(row: object) -> NDArray[np.int64]:
     array = check.array("rows", cast(Any, row))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise check.InputError("rows", "be lists of token ids, one for each sequence", found=check.shown(row))
+        raise check.InputError("rows", "be a list with a list of token ids for each sequence", found=check.shown(row))
     return array.astype(np.int64)
 
 

@@ -50,9 +50,9 @@ schedule, and computes the whole text again at every step.
 """
 
 _COSTS = """\
-Bits per character of 'builtin' under several schedules: its own error, plus what it loses by revealing letters \
-together in K steps. Most code uses even sizes in random order. Sixteen comb steps cost less than random order does \
-even when it reveals one letter at a time.
+Bits per character of 'builtin' under several schedules: what a text costs it one letter at a time, plus what it \
+loses by revealing letters together in K steps. Most code uses even sizes in random order. Sixteen comb steps cost \
+less than random order does even when it reveals one letter at a time.
 """
 
 _INTRODUCTION = f"""\

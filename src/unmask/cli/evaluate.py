@@ -100,15 +100,15 @@ def evaluate(
 
     The command replays the text under every schedule that you choose: it reveals the text's own tokens instead of
     drawing new ones. If you choose none, it compares two orders, random and comb, each with even sizes in 8, 16 and 32
-    steps. All schedules use the same sequences and seeds, so their differences have small errors. The cost is a total:
-    the model's own error in that order, plus what you lose by revealing tokens in parallel. The excess is how much more
-    a schedule costs than revealing one token at a time in random order with the same model. This reference is an
-    unbiased estimate from 32 evaluations of each sequence; a replay would need one per token. Sizes such as
-    threshold:0.9 choose the number of steps themselves.
+    steps. All schedules use the same sequences and seeds, so their differences have small errors. The cost has two
+    parts: what the text costs this model one token at a time, in the order of the schedule, and what you lose by
+    revealing tokens in parallel. The excess is how much more a schedule costs than revealing one token at a time in
+    random order with the same model. This reference is an unbiased estimate from 32 evaluations of each sequence; a
+    replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
-    schedule looks at predictions. The result is the same. For such a model, the reference uses one random order per
-    sequence.
+    schedule looks at predictions. The result is the same as with one evaluation per step. For such a model, the
+    reference uses one random order per sequence.
 
     With --verify, each schedule that does not look at predictions also gets a forecast: how many evaluations `unmask
     generate --verify` would take for such texts, to sample from exactly the same distribution as a run that reveals one

@@ -131,8 +131,8 @@ def generate(
 
     A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default it uses
     their order, with the number of steps that it was trained with most often. You can use another order, or sizes that
-    look at predictions; the texts are then worse, and the command prints a note. It prints none for another number of
-    steps.
+    look at predictions; the texts are then worse, and the command prints a note. If you change only the number of
+    steps, it prints no note.
 
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
     Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts

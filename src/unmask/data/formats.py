@@ -133,7 +133,9 @@ def fasta(lines: Numbered, wanted: Wanted) -> Iterator[Row]:
         elif line and not line.startswith(";"):  # a comment, in old files
             if not start:
                 raise wanted.bad(
-                    number, "be in records, each after a line that begins with '>'", "comes before the first such line"
+                    number,
+                    "consist of records, each with a first line that begins with '>'",
+                    "comes before the first such line",
                 )
             parts.append(line)
             size += len(line)

@@ -99,7 +99,7 @@ def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike)
 def _check_schedule(schedule: Schedule) -> None:
     order, size, rule = schedule.order, schedule.size, schedule.revision
     if isinstance(order, Blocks | Delimited):
-        raise check.InputError("schedule", "have no blocks, which cannot be enumerated")
+        raise check.InputError("schedule", "have no blocks, because they cannot be enumerated")
     if schedule.spaced is not None or isinstance(order, Calibrated | EndLater) or isinstance(size, Stable):
         raise check.InputError("schedule", "not use Spaced, Calibrated, EndLater or Stable, which cannot be enumerated")
     if isinstance(order, BlindOrder) and not isinstance(order, Random) and not order.fixed:
@@ -108,7 +108,7 @@ def _check_schedule(schedule: Schedule) -> None:
     if isinstance(size, Blind) and not isinstance(size, Planned | LogLinear):
         raise check.InputError("schedule", "have fixed or log-linear sizes", found=check.shown(size))
     if rule is not None and rule.extra:
-        raise check.InputError("schedule", "have no extra steps after the last, which cannot be enumerated")
+        raise check.InputError("schedule", "have no extra steps after the last, because these cannot be enumerated")
     if isinstance(size, LogLinear) and not (isinstance(rule, TakeBack) and rule.by_rate):
         raise check.InputError("schedule", "have a revision that remasks at random if its sizes are log-linear")
 

@@ -64,7 +64,7 @@ def seed_of(rng: Randomness) -> int:
         return int(rng.integers(2**62))
     given = cast("object", rng)  # whatever a stranger brings
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        raise check.InputError("rng", "be a seed or a generator of torch or numpy", found=check.shown(given))
+        raise check.InputError("rng", "be a seed, a torch generator or a numpy generator", found=check.shown(given))
     return check.seed("rng", rng)
 
 

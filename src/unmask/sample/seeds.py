@@ -23,7 +23,7 @@ Source = np.random.Generator | torch.Generator
 Seeds = int | Source | Sequence[int | Source]
 
 _BOUND = 2**62
-_MUST = "be a seed, a generator of torch or numpy, or a list of these"
+_MUST = "be a seed, a torch generator, a numpy generator, or a list of these"
 
 
 def seeds_of(rng: Seeds, batch: int) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ def sources_of(
     return sources, uniform
 
 
-def source_of(rng: object, must: str = "be a seed or a generator of torch or numpy") -> Source:
+def source_of(rng: object, must: str = "be a seed, a torch generator or a numpy generator") -> Source:
     """The generator that an integer stands for, or the given one; `must` says what else is not refused."""
     if isinstance(rng, Source):
         return rng

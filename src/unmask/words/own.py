@@ -34,8 +34,9 @@ def unfamiliar(model: "Model", schedule: Schedule) -> str:
     own = schedule.blind and schedule.spaced is None and order_title(_kind(schedule.within)) in known
     if not known or own:
         return ""
+    orders = "order" if len(known) == 1 else "orders"
     names = f"{', '.join(known[:-1])} and {known[-1]}" if known[1:] else known[0]
-    trained = f"The model '{model.name}' was trained for other schedules: those of the order {names}, fixed beforehand."
+    trained = f"The model '{model.name}' was trained for other schedules: planned ones in the {orders} {names}."
     return f"{trained} With this schedule, its texts are worse."
 
 
