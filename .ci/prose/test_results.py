@@ -426,7 +426,10 @@ def test_what_revisions_write_is_judged_as_is_said():
     assert f"cost the judge {dull[0]:.2f} bits in 16 evaluations and {dull[1]:.2f} in 32" in page
     assert f"with {words[0]:.0f} and {words[1]:.0f} % of their words distinct" in page
     bits = [of("bits", rule) for rule in ("confidence, spaced 8", "confidence", "comb")]
-    said = "costs {:.2f} bits instead of {:.2f}, by exact replay of the same 8 windows, and a comb costs {:.2f}"
-    assert said.format(*bits) in page
+    said = "costs {1:.2f} bits per character, and {0:.2f} if the positions of a step are at least 8 apart"
+    assert f"By exact replay of 8 windows of test text, confidence order in 16 steps {said.format(*bits)}" in page
+    kept = {(r["model"], r["order"], r["size"], r["steps"]): r for r in rows("frontier.csv")}
+    whole = float(kept["both ways", "comb", "even", "16"]["bits"])
+    assert f"On the same 8 windows a comb costs {bits[2]:.2f} (on all 512, {whole:.3f})" in page
     texts = of("judged", "confidence, spaced 8"), of("judged", "confidence")
-    assert f"cost the judge {texts[0]:.2f} bits instead of {texts[1]:.2f}" in page
+    assert f"cost the judge {texts[0]:.2f} bits with this spacing, and {texts[1]:.2f} without it" in page

@@ -31,7 +31,7 @@ class Workers:
         """The engine, for that device."""
         if self.engine == "ray":
             if ":" in device:
-                wanted, remedy = "be cuda with {engine} ray", "Every worker has its own GPU."
+                wanted, remedy = "be cpu, cuda or auto with {engine} ray", "With cuda, every worker has its own GPU."
                 raise check.InputError("device", wanted, found=check.shown(device), remedy=remedy)
             return Ray(self.workers, self.address, gpu=device == "cuda")
         for option, value in (("workers", self.workers), ("address", self.address)):
