@@ -965,7 +965,7 @@ def test_a_calibration_file_is_read_and_its_advice_saved(visit, calibration, tmp
     page.locator(REMOVE).first.click()
     (tmp_path / "other.json").write_text(json.dumps({**record, "model": "another"}))
     page.locator("#model-file input[type=file]").set_input_files(tmp_path / "other.json")
-    expect(page.locator("#model-view .warning")).to_contain_text("on another model than builtin")
+    expect(page.locator("#model-view .warning")).to_contain_text("of a different model, not of builtin")
     (tmp_path / "broken.json").write_text("[]")
     page.locator(REMOVE).first.click()
     page.locator("#model-file input[type=file]").set_input_files(tmp_path / "broken.json")
