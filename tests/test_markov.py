@@ -170,7 +170,7 @@ def test_a_chain_of_two_tokens_has_the_curve_of_its_table():
         ),
         (
             lambda: Markov([[0.5, 0.4], [0.5, 0.5]], 3),
-            "Argument 'transition' must sum to 1, but the sum is off by 0.1.",
+            "Argument 'transition' must sum to 1 in every row, but one sum is off by 0.1.",
         ),
         (
             lambda: Markov(np.eye(3), 3),

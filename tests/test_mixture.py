@@ -149,7 +149,7 @@ def test_estimates_in_small_batches_are_the_same(monkeypatch):
         ),
         (
             lambda: Mixture([1.0], [[0.5, 0.6]], 3),
-            "Argument 'components' must sum to 1, but the sum is off by 0.1.",
+            "Argument 'components' must sum to 1 in every row, but one sum is off by 0.1.",
         ),
         (
             lambda: Mixture([1.0], [[0.5, 0.5]]),

@@ -220,9 +220,11 @@ def probabilities(name: str, values: object, *, axis: int = -1) -> NDArray[np.fl
     given = numbers(name, values)
     if given.size == 0 or not np.all(np.isfinite(given)) or np.any(given < 0):
         raise InputError(name, "hold one or more finite numbers, none of them negative")
-    worst = float(np.max(np.abs(given.sum(axis=axis) - 1)))
+    sums = given.sum(axis=axis)
+    worst = float(np.max(np.abs(sums - 1)))
     if worst > 1e-9:
-        raise InputError(name, "sum to 1", detail=f"but the sum is off by {worst:.2g}")
+        where, which = (" in every row", "one") if sums.ndim else ("", "the")
+        raise InputError(name, f"sum to 1{where}", detail=f"but {which} sum is off by {worst:.2g}")
     return given
 
 

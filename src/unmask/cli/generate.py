@@ -137,9 +137,9 @@ def generate(
     With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
     Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
     then have exactly the same distribution as texts written one token at a time in the same order. With 'causal' and 16
-    steps this takes about 23 evaluations instead of 256. A bidirectional model checks copies of the text instead, one
-    for each draft. Verified sampling does not stop early at the end of an answer, but what follows the end is not
-    counted.
+    steps this takes about 23 evaluations instead of 256. To check its drafts, a bidirectional model has to run on
+    copies of the text, one for each draft. Verified sampling does not stop early at the end of an answer, but what
+    follows the end is not counted.
 
     With --revise, tokens can be taken back or changed after they have been revealed. 'cap', 'rescale', 'least-sure' and
     'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,

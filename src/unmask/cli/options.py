@@ -311,7 +311,8 @@ def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Ca
 allow = click.option(
     "--allow", multiple=True, metavar="WHERE:WHAT",
     help="Allow only these tokens at a position, or at each of several: 3:abc or 10-20:0123456789. Positions are "
-    "counted from 1. If the model's tokens are not characters, separate words with spaces. You can also give a .json "
-    "file of such rules. You can repeat this option; for each position the last rule counts.",
+    "counted from 1. If the model's tokens are not characters, list whole tokens with spaces between them, as in "
+    "'3:yes no'. You can also give a .json file of such rules. You can repeat this option; for each position the last "
+    "rule counts.",
 )  # fmt: skip
 calibration = click.option("--calibration", type=FILE, metavar="FILE", help="File written by `unmask calibrate`.")
