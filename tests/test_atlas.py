@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 
 from experiments import common  # noqa: E402
 from experiments.atlas import __main__ as command  # noqa: E402
-from experiments.atlas import figure, measuring, networks, owners, seeing, ship, writing  # noqa: E402
+from experiments.atlas import figure, kinds, measuring, networks, owners, seeing, ship, writing  # noqa: E402
 from experiments.atlas import rules as rules_module  # noqa: E402
 from experiments.atlas.kind import Data, Kind, Rows, Settings  # noqa: E402
 from experiments.atlas.lessons import Combination, CombMasks, UniformAnswers, even_step, ranked  # noqa: E402
@@ -750,6 +750,26 @@ def test_on_a_large_grid_the_order_of_a_quarter_is_taken_four_times():
     assert [len(part) for part in sets] == [6] * 8
     assert sorted(place for part in sets for place in part) == list(range(48))
     assert {(place // 8 % 2, place % 2) for part in sets[2:4] for place in part} == {(1, 1)}
+
+
+@pytest.mark.parametrize("name", [name for name in common.KINDS if common.atlas_rows(name)])
+def test_the_committed_passes_are_those_of_the_formula(name):
+    """Those of networks that look both ways, which depend on the rule; the share of tokens to fill is one number."""
+    kind = kinds.KINDS[name]()
+    found = [r for r in common.atlas_rows(name) if r["network"] in networks.BOTH and r["order"] != "advised"]
+    spent = np.array([float(r["evaluations"]) for r in found])
+    looking = [any(each in r["order"] for each in ("confidence", "margin", "entropy")) for r in found]
+    blocks = [-(-kind.length // 32) if r["order"].startswith("blocks-32/") else 1 for r in found]
+    assert any(looking)
+    looks = [common.looked_at(n, b) if each else 1.0 for n, b, each in zip(spent, blocks, looking, strict=True)]
+    shape = networks.TAUGHT["both"].shape(kind)
+    none, whole = (
+        np.array([common.passes(shape, n, reads=k * each) for n, each in zip(spent, looks, strict=True)])
+        for k in (0, 1)
+    )
+    shares = (np.array([float(r["passes"]) for r in found]) - none) / (whole - none)
+    assert np.median(shares) == pytest.approx({"sudoku": 0.631, "countdown": 0.5}.get(name, 1.0), abs=1e-3)
+    assert none + np.median(shares) * (whole - none) == pytest.approx([float(r["passes"]) for r in found], rel=1e-4)
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

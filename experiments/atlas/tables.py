@@ -148,29 +148,31 @@ def blocks(schedule: Schedule, length: int) -> int:
 
 def choices(atlas: Atlas) -> Iterator[dict[str, object]]:
     """At every budget, what `advise` picked against the best of all rules on the test rows."""
-    for network in ["both"] if atlas.costs.found.get("both") else []:
-        found = {rule.name: cost for rule in atlas.listed() if (cost := atlas.costs.get(network, rule)) is not None}
-        for rule in atlas.advised(network):
-            picked, steps = atlas.costs.get(network, rule), int(rule.size)
-            allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * (1 + TOLERANCE)}
-            if picked is None or not allowed:
-                continue
-            best = min(allowed, key=lambda name: float(allowed[name].bits.mean()))
-            over, over_error = paired(picked, allowed[best])
-            yield {
-                "network": network,
-                "budget": steps,
-                "evaluations": float(picked.evaluations.mean()),
-                "schedule": _described(rule.schedule),
-                "bits": float(picked.bits.mean()),
-                "error": measuring.error(picked.bits),
-                "best": best,
-                "best_evaluations": float(allowed[best].evaluations.mean()),
-                "best_bits": float(allowed[best].bits.mean()),
-                "over": over,
-                "over_error": over_error,
-                "within": "yes" if over <= 2 * over_error else "no",
-            }
+    network = "both"
+    if not atlas.costs.found.get(network):
+        return
+    found = {rule.name: cost for rule in atlas.listed() if (cost := atlas.costs.get(network, rule)) is not None}
+    for rule in atlas.advised(network):
+        picked, steps = atlas.costs.get(network, rule), int(rule.size)
+        allowed = {name: each for name, each in found.items() if each.evaluations.mean() <= steps * (1 + TOLERANCE)}
+        if picked is None or not allowed:
+            continue
+        best = min(allowed, key=lambda name: float(allowed[name].bits.mean()))
+        over, over_error = paired(picked, allowed[best])
+        yield {
+            "network": network,
+            "budget": steps,
+            "evaluations": float(picked.evaluations.mean()),
+            "schedule": _described(rule.schedule),
+            "bits": float(picked.bits.mean()),
+            "error": measuring.error(picked.bits),
+            "best": best,
+            "best_evaluations": float(allowed[best].evaluations.mean()),
+            "best_bits": float(allowed[best].bits.mean()),
+            "over": over,
+            "over_error": over_error,
+            "within": "yes" if over <= 2 * over_error else "no",
+        }
 
 
 def paired(cost: Cost, other: Cost) -> tuple[float, float]:
