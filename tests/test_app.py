@@ -432,8 +432,24 @@ def test_a_report_is_the_advice_of_the_command_line(model):
     assert random.loss * math.log(2) == pytest.approx(calibration.random.curve.loss)
     page = parsed(panels.report(report, ""))
     assert_described(page)
-    assert len(list(page.iter("figure"))) == 3
-    assert "16 every time" in "".join(page.itertext())
+    # The advised sizes are all equal, as the advice says: a chart would be one flat line.
+    assert titles(page) == ["Cost of the best sizes", "Loss curves"]
+    assert "even sizes, 16 tokens each" in "".join(page.itertext())
+
+
+def test_advised_sizes_that_differ_are_drawn_after_what_they_cost(model):
+    from unmask import models
+    from unmask.app.data import model as measured
+
+    report = measured.report(models.calibration_of(model), None, 20)
+    assert report.sizes.min() < report.sizes.max()
+    page = parsed(panels.report(report, ""))
+    assert_described(page)
+    assert titles(page) == ["Cost of the best sizes", "The advised schedule", "Loss curves"]
+
+
+def titles(page):
+    return ["".join(each.itertext()) for each in page.iter("h2")]
 
 
 def test_a_calibration_of_another_model_or_length_says_so(model, calibration):

@@ -1,6 +1,6 @@
 """What the tabs show, as HTML: charts with their sentences, and tables. The texts of *Watch* are in `player`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -172,24 +172,23 @@ def report(view: measured.Overview, warning: str) -> str:
 
 
 def _report_charts(view: measured.Overview) -> list[Chart]:
-    sizes, chosen = view.sizes, view.advice.order
-    index = {each.name: place for place, each in enumerate(view.losses)}
-    charts: list[Chart] = []
-    if sizes.size:  # where predictions decide the sizes, there is nothing to draw beforehand
-        bars = Bars(chosen, np.arange(1.0, sizes.size + 1), sizes.astype(float), index.get(chosen, len(index)))
-        said = f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {chosen}: {_explicit(sizes)}."
-        charts.append(Chart("implied", "The advised schedule", said, "step", "tokens", [bars]))
+    """What it costs comes first, since that is what the advice was chosen by; then what it was computed from."""
+    colours = {each.name: place for place, each in enumerate(view.losses)}
+    charts = []
     if view.losses:
-        charts += _order_charts(view, index)
-    if view.tried and not view.losses:
+        charts.append(_cost_chart(view, colours))
+    elif view.tried:
         charts.append(_tried_chart(view))
+    sizes = view.sizes
+    # Nothing is to be seen where predictions decide the sizes, or where all are the same, as the advice says in words.
+    if sizes.size and sizes.min() < sizes.max():
+        charts.append(_size_chart(view.advice.order, sizes, colours))
+    if view.losses:
+        charts.append(_loss_chart(view, colours))
     return charts
 
 
-def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]:
-    """What was measured of orders."""
-    least = min(view.losses, key=lambda each: each.loss[-1])
-    ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
+def _cost_chart(view: measured.Overview, colours: Mapping[str, int]) -> Chart:
     ends = "; ".join(f"{each.name} {spoken(each.costs.min())}" for each in view.losses)
     advice, unit = view.advice, view.advice.tokens * np.log(2)
     best = advice.best / unit
@@ -203,36 +202,45 @@ def _order_charts(view: measured.Overview, index: dict[str, int]) -> list[Chart]
     spent = np.array([advice.evaluations])
     took = np.array([advice.plan.nll / unit - best])
     marks.append(Points(f"advised: {advice.order}", spent, took, _MARKED, label="advised"))
-    return [
-        Chart(
-            "losses",
-            "Loss curves",
-            f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. "
-            f"The lowest end is {least.name}'s.",
-            "visible tokens",
-            "bits per token",
-            [Joined(each.name, each.visible.astype(float), each.loss, index[each.name]) for each in view.losses],
-        ),
-        Chart(
-            "costs",
-            "Cost of the best sizes",
-            f"Predicted bits per token above the best cost of one token at a time ({advice.reference}, "
-            f"{spoken(best)}), against the number of steps. The lowest total of each order: {ends}. The advice costs "
-            f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost no higher than the "
-            "best.",
-            "steps",
-            "bits per token above the best",
-            [
-                *(
-                    Marked(Joined(each.name, np.arange(1.0, each.costs.size + 1), extra, index[each.name]))
-                    for each, extra in zip(view.losses, above, strict=True)
-                ),
-                *marks,
-            ],
-            log_x=True,
-            log_y=True,
-        ),
-    ]
+    return Chart(
+        "costs",
+        "Cost of the best sizes",
+        f"Predicted bits per token above the best cost of one token at a time ({advice.reference}, "
+        f"{spoken(best)}), against the number of steps. The lowest total of each order: {ends}. The advice costs "
+        f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost no higher than the "
+        "best.",
+        "steps",
+        "bits per token above the best",
+        [
+            *(
+                Marked(Joined(each.name, np.arange(1.0, each.costs.size + 1), extra, colours[each.name]))
+                for each, extra in zip(view.losses, above, strict=True)
+            ),
+            *marks,
+        ],
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _size_chart(order: str, sizes: np.ndarray, colours: Mapping[str, int]) -> Chart:
+    bars = Bars(order, np.arange(1.0, sizes.size + 1), sizes.astype(float), colours.get(order, len(colours)))
+    said = f"Tokens revealed by each of {counted(sizes.size, 'step')} in the order {order}: {_explicit(sizes)}."
+    return Chart("implied", "The advised schedule", said, "step", "tokens", [bars])
+
+
+def _loss_chart(view: measured.Overview, colours: Mapping[str, int]) -> Chart:
+    least = min(view.losses, key=lambda each: each.loss[-1])
+    ranges = "; ".join(f"{each.name} {spoken(each.loss[0])} to {spoken(each.loss[-1])}" for each in view.losses)
+    return Chart(
+        "losses",
+        "Loss curves",
+        f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. "
+        f"The lowest end is {least.name}'s.",
+        "visible tokens",
+        "bits per token",
+        [Joined(each.name, each.visible.astype(float), each.loss, colours[each.name]) for each in view.losses],
+    )
 
 
 def _tried_chart(view: measured.Overview) -> Chart:
@@ -269,8 +277,7 @@ def _range(name: str, sizes: np.ndarray) -> str:
 
 
 def _explicit(sizes: np.ndarray) -> str:
-    low, high, first, last = sizes.min(), sizes.max(), sizes[0], sizes[-1]
-    return f"{low} every time" if low == high else f"from {low} to {high}, {first} first and {last} last"
+    return f"from {sizes.min()} to {sizes.max()}, {sizes[0]} first and {sizes[-1]} last"
 
 
 def _cuts(law: laws.SizeLaw) -> str:
