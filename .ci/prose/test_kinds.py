@@ -200,7 +200,7 @@ def test_boards_are_solved_as_is_said(page):
     many = spent("sudoku", "both", "blocks-32/margin/even:14")
     assert f"in {many:.0f} evaluations it solves {blocks:.0f} %" in page
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"with 28 evaluations each, it solves {more[1]} of the boards, while the margin rule" in readme
+    assert f"with 28 evaluations per board, it solves {more[1]} of the boards, while the margin rule" in readme
     assert f"looks at the model's predictions, solves {more[0]}." in readme
     pair = (("causal", "whole-comb"), ("both", "comb"))
     causal, both = (bits("sudoku", *each, "even:3") for each in pair)
