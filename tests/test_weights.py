@@ -224,7 +224,7 @@ def test_the_committed_tables_have_every_rule_and_say_that_they_mean_nothing(wei
         (data, rule) for data in ("wikitext", "lambada", "ag_news") for rule in weights["protocol"].RULES
     }
     said = (folder / f"{name}.md").read_text(encoding="utf-8")
-    assert "random weights on its real code: these numbers mean nothing but that it ran" in said
+    assert "random weights on its real code: these numbers show only that it runs" in said
     assert "commit" in said
 
 

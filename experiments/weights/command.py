@@ -142,7 +142,7 @@ def _written(recipe: Recipe, given: argparse.Namespace, kept: record.Record, dat
     what = recipe.name
     if given.tiny:
         code = "its real code" if given.code else "a stand-in for its code"
-        what = f"{recipe.name}, **random weights on {code}: these numbers mean nothing but that it ran**"
+        what = f"{recipe.name}, **random weights on {code}: these numbers show only that it runs**"
     joined = "rows" if given.rows else f"windows of {given.length or 1024} tokens"
     lines = record.shown(rows, (f"{what}; {joined}. {protocol.versions()}.",))
     (given.output / "table.md").write_text(lines, encoding="utf-8")
