@@ -131,7 +131,8 @@ def test_the_prose_quotes_the_results_too():
         " ".join((FOLDER.parent / name).read_text(encoding="utf-8").split())
         for name in ("docs/results.md", "README.md")
     )
-    assert f"comb cost {comb[0]:.3f} bits, less than the model's own 256 steps in random order, {whole[0]:.3f}" in page
+    same = f"less than 256 steps of the same model in random order, which cost {whole[0]:.3f}"
+    assert f"comb cost {comb[0]:.3f} bits, {same}" in page
     assert f"paired difference {-comb[1]:.1f} ± {comb[2]:.1f} nats per text" in page
     assert f"cost {even[0]:.3f} in 16 steps" in page
     assert f"16 steps of a comb cost {comb[0]:.3f} bits per character" in readme
@@ -357,7 +358,13 @@ def test_the_page_says_what_the_calibration_knows_of_the_model():
     curve = Calibration.load(BUILTIN / "calibration.json").random.curve
     numbers = (curve.entropy, curve.total_correlation, curve.dual_total_correlation)
     words = "in nats per text: cross-entropy {:.0f}, total correlation {:.0f}, dual total correlation {:.0f}."
-    assert words.format(*numbers) in (FOLDER.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    page = (FOLDER.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    assert words.format(*numbers) in page
+    seen = json.loads((FOLDER / "results" / "atlas-characters-seen.json").read_text(encoding="utf-8"))
+    ours, last = (each / np.log(2) for each in (numbers[2] / curve.length, curve.loss[-1]))
+    assert f"The last is {ours:.2f} bits per character, while the [atlas]" in page
+    assert f"gives {seen['dtc']:.2f} for the same model" in page
+    assert f"it is {last:.2f} ± 0.04 bits here, and {seen['loss'][-1]:.2f} in the atlas" in " ".join(page.split())
 
 
 def test_the_time_of_training_is_that_of_the_log():
