@@ -14,7 +14,7 @@ OPENING = """\
 # Commands
 
 This page shows the help of every command, as `--help` prints it (`python .ci/commands.py` writes the page). If you make
-a mistake, the command prints one sentence to stderr and exits with code 2. To see where an error comes from, run
+a mistake, the command prints one line to stderr and exits with code 2. To see where an error comes from, run
 `unmask --traceback COMMAND …`.
 """
 

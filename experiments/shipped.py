@@ -265,7 +265,10 @@ def collections() -> list[dict[str, object]]:
         "it."
     )
     more = ("random, dtc", "left-to-right, even", "confidence, even", "entropy bound")
-    second = "The same where a character depends on the two before it."
+    second = (
+        "What every rule loses when predictions are perfect, on a chain where each character depends on the two before "
+        "it."
+    )
     made: dict[str, Callable[[], dict[str, object]]] = {
         "frontier": frontier,
         "text8": text8,

@@ -209,7 +209,7 @@ def test_every_smallest_guarantee_is_bold_and_the_caption_says_so():
     assert len(list(page.iter("b"))) == 1 + 8  # the title, and both rows
     words = "".join(page.find("p").itertext())
     assert "The smallest factor of each column is in bold." in words
-    assert "times TC for tc, times DTC for dtc" in words
+    assert "times TC for tc, and times DTC for dtc" in words
 
 
 def test_errors_are_well_formed_pictures_with_sentences():

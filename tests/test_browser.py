@@ -469,7 +469,7 @@ def test_long_work_shows_how_far_it_is_and_can_be_cancelled(visit, monkeypatch):
     page = visit("?tab=distributions&length=2048&size=" + ",".join(ALL_SIZES))
     expect(page.locator("#distributions-status progress")).to_be_visible()
     page.locator("#distributions-cancel").click()
-    words = "Cancelled: what was computed until then is shown."
+    words = "Cancelled. The page shows what had been computed by then."
     expect(page.locator("#distributions-status")).to_contain_text(words)
     page.wait_for_timeout(1500)
     expect(page.locator("#distributions-status")).to_contain_text("Cancelled")

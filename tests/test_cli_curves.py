@@ -143,7 +143,7 @@ def test_an_increasing_curve_is_made_monotone_only_when_asked(tmp_path):
     assert record["distribution"]["monotone_change"] == pytest.approx(0.05)
     file.write_text("[3, 2, 1]")
     assert (
-        "The curve does not increase: nothing had to be mended."
+        "The curve does not increase, so nothing had to be changed."
         in run("steps --target 1 --monotone --curve", str(file)).stdout
     )
     assert answer("steps --target 1 --monotone --curve", str(file))["data"]["monotone_change"] == 0

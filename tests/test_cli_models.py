@@ -476,7 +476,9 @@ def test_a_calibration_is_refined_when_it_is_run_again(place, tmp_path, monkeypa
         return measure(predictor, kind, tokens, **options)
 
     monkeypatch.setattr("unmask.calibration.series.measure", stop)
-    assert complaint(*line).endswith("is not: Killed.")
+    assert complaint(*line, "--json").endswith("is not: Killed.")
+    said = f"'{output}' already has these measurements for 6 texts: this run repeats them with 12. To keep 6, set "
+    assert run(*line).stderr.startswith(f"{said}--texts 6.\n")
     monkeypatch.undo()
     assert output.read_bytes() == kept
     assert list(Calibration.load(part).losses) == ["random"]
@@ -613,7 +615,7 @@ def test_advice_is_the_fewest_steps_within_the_target(place):
     even = record["even_random"]["steps_for_target"]
     assert even is None or even >= first
     assert record["advice"].startswith(f"Take {first} step")
-    assert "best one-by-one likelihood among the measured orders" in record["advice"]
+    assert "best cost of one token at a time among the measured orders" in record["advice"]
 
 
 def test_a_saved_schedule_is_the_advice_and_generates(place, tmp_path):
@@ -683,7 +685,7 @@ def test_advice_that_may_miss_its_target_says_what_to_ask_for(place, target, sai
     advice = advise.advise(calibration, target=0.2)
     limit, missing = advice.limit, 0.04 * advice.tokens * math.log(2)
     words = " ".join(sentences(replace(advice, cost=limit + missing), calibration, target))
-    assert f"on others expect to miss it by 0.040. {said}" in words
+    assert f"on other texts, expect to miss it by 0.040. {said}" in words
     assert "expect to miss" not in " ".join(sentences(replace(advice, cost=limit), calibration, target))
 
 
@@ -917,7 +919,7 @@ def test_advice_from_an_unfinished_calibration_says_so(place, tmp_path):
     torn.save(tmp_path / "torn.json")
     assert Calibration.load(tmp_path / "torn.json").missing == torn.missing
     said = " ".join(sentences(advise.advise(torn, steps=4), torn, None))
-    assert f"Only 1 of {len(kept.losses)} orders are measured so far" in said
+    assert f"Only 1 of {len(kept.losses)} orders have been measured so far" in said
     assert "so far" not in " ".join(sentences(advise.advise(kept, steps=4), kept, None))
 
 
@@ -1024,7 +1026,7 @@ def test_with_texts_a_learned_order_is_refined_and_compared_on_those_held_out(pl
     assert record["gain"] == pytest.approx(best - costs["learned"], abs=1e-9)
     assert record["kept"] is None or costs[record["kept"]] == best
     assert Schedule.load(saved).to_json() == record["schedule"]
-    assert "that the search has not seen" in record["advice"] or "found no better one" in record["advice"]
+    assert "that the search has not seen" in record["advice"] or "found no better order" in record["advice"]
     shown = run(*line, "--texts 24 --evaluations 40").stdout
     assert "Cost on the 12 texts that were held out:" in shown
     letters = (place / "text.txt").read_text()

@@ -50,9 +50,9 @@ class Entry:
 
 _GROUPS = {
     "size": ("Sizes", "How many tokens each step reveals."),
-    "order": ("Orders", "Which tokens come first."),
+    "order": ("Orders", "Which positions are revealed first."),
     "revision": ("Revisions", "Which tokens are taken back or changed after they were drawn."),
-    "gauge": ("Gauges", "What a guarantee is measured against."),
+    "gauge": ("Gauges", "Measures of dependence. A guarantee is a multiple of one of them."),
     "distribution": ("Distributions", "Data whose distribution is known exactly."),
     "model": ("Models", "Models that ship with the library."),
     "rule": ("Published samplers", "An order and a size that were published under one name."),
@@ -84,7 +84,7 @@ def entries() -> dict[str, dict[str, Entry]]:
         ),
         *(Entry("model", name, each.sentence, f"--model {name}") for name, each in MODELS.items()),
         *(
-            Entry("rule", name, f"{each.sentence} It is the order {each.order} with the size {each.size}.")
+            Entry("rule", name, f"{each.sentence} It uses the order {each.order} and the size {each.size}.")
             for name, each in RULES.items()
         ),
     ]

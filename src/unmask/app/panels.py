@@ -14,7 +14,7 @@ from unmask.app.lines import Bars, Bound, Joined, Line, Marked, Points, Ticks
 from unmask.names import DISTRIBUTIONS, GAUGES, SIZES
 from unmask.words.sentences import ROUNDING, counted, evaluated, number
 
-_SPREAD = "After ± is the standard error that comes from estimating the curve."
+_SPREAD = "The number after ± is the standard error that comes from estimating the curve."
 _SAME = 1 + 1e-9  # factors that differ by less are the same but for rounding
 _GREY = 7  # the colour of what is no schedule
 _MARKED = 5  # the colour of what is advised
@@ -39,16 +39,20 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
     spread = max(law.mean_sizes.max() / max(law.mean_sizes.min(), 1e-300) for law in view.laws)
     sizes = "; ".join(_range(law.name, law.mean_sizes) for law in view.laws)
     cuts = "; ".join(_cuts(law) for law in view.laws)
-    ticks = " Ticks at the top are the cuts of fixed sizes, which are certain." if any(map(_fixed, view.laws)) else ""
+    ticks = (
+        " Ticks at the top mark where steps of fixed sizes end, which is certain."
+        if any(map(_fixed, view.laws))
+        else ""
+    )
     peaks = "; ".join(
         f"{law.name} at most {spoken(float(law.overhang.max()))} at token {int(law.overhang.argmax()) + 1}"
         for law in view.laws
     )
     least = view.least[measure]
     within = [law.name for law in view.laws if law.guarantees[measure] <= least * _SAME]
-    verdict = "none stays below it everywhere"
+    verdict = "none of these schedules stays below it everywhere"
     if within:
-        verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it"
+        verdict = f"{_listed(within)} stay{'s' if len(within) == 1 else ''} below it everywhere"
     best = f"best possible: {number(least)} × gauge of {GAUGES[measure].factor}"
     allowed = Bound(best, place, least * GAUGES[measure].make(view.length), _GREY)
     return [
@@ -72,8 +76,9 @@ def _schedule_charts(view: laws.SizeLaws, measure: str) -> list[Chart]:
         Chart(
             "overhang",
             "Overhang against the gauge",
-            f"Tokens that come after the i-th one in its own step, on average: {peaks}. Dotted is the most that the "
-            f"best guarantee for {GAUGES[measure].factor} allows, {number(least)} times its gauge; {verdict}.",
+            f"Tokens revealed in the same step as the i-th, but after it, on average: {peaks}. The dotted line is the "
+            f"most that the best guarantee for {GAUGES[measure].factor} allows, {number(least)} times its gauge; "
+            f"{verdict}.",
             "token i",
             "tokens after it",
             [*(Joined(law.name, place, law.overhang, _style(law.name)) for law in view.laws), allowed],
@@ -94,10 +99,10 @@ def guarantees(view: laws.SizeLaws) -> str:
         rows.append([escape(law.name), *cells, "" if law.theorem is None else number(law.theorem)])
     rows.append(["<i>best possible</i>", *(number(view.least[key]) for key in GAUGES), ""])
     caption = (
-        "For every distribution of this length, the expected KL is at most this factor times its dependence: total "
-        "correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The smallest factor of "
-        "each column is in bold. The last column has what the theorems of Zhao & Cai's paper guarantee for its own "
-        "schedules: times TC for tc, times DTC for dtc."
+        "For every distribution of this length, the expected KL is at most this factor times the dependence between "
+        "the tokens: total correlation (TC), dual total correlation (DTC), the smaller of the two, or their sum. The "
+        "smallest factor of each column is in bold. The last column has the factors that the theorems of Zhao & Cai's "
+        "paper give for the paper's own schedules: times TC for tc, and times DTC for dtc."
     )
     return table("Guarantees", heads, rows, caption)
 
@@ -206,8 +211,8 @@ def _cost_chart(view: measured.Overview, colours: Mapping[str, int]) -> Chart:
         "costs",
         "Cost of the best sizes",
         f"Predicted bits per token above the best cost of one token at a time ({advice.reference}, "
-        f"{spoken(best)}), against the number of steps. The lowest total of each order: {ends}. The advice costs "
-        f"{spoken(float(took[0]))} more with {evaluated(advice.evaluations)}. A ▾ marks a cost no higher than the "
+        f"{spoken(best)}), against the number of steps. The lowest total cost of each order: {ends}. The advice costs "
+        f"{_more(float(took[0]))} with {evaluated(advice.evaluations)}. A ▾ marks a cost that is no higher than the "
         "best.",
         "steps",
         "bits per token above the best",
@@ -236,7 +241,7 @@ def _loss_chart(view: measured.Overview, colours: Mapping[str, int]) -> Chart:
         "losses",
         "Loss curves",
         f"Mean loss of a masked token in bits, from the fewest visible tokens measured to the most: {ranges}. "
-        f"The lowest end is {least.name}'s.",
+        f"The curve of {least.name} ends lowest.",
         "visible tokens",
         "bits per token",
         [Joined(each.name, each.visible.astype(float), each.loss, colours[each.name]) for each in view.losses],
@@ -273,7 +278,11 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], capti
 
 def _range(name: str, sizes: np.ndarray) -> str:
     low, high = spoken(float(sizes.min())), spoken(float(sizes.max()))
-    return f"{name} {low} every time" if low == high else f"{name} from {low} to {high}"
+    return f"{name} {low} in every step" if low == high else f"{name} from {low} to {high}"
+
+
+def _more(bits: float) -> str:
+    return f"{spoken(abs(bits))} {'less' if bits < 0 else 'more'}"
 
 
 def _explicit(sizes: np.ndarray) -> str:

@@ -89,7 +89,8 @@ def _remark(run: runs.Run) -> str:
     said = [run.note] if run.note else []
     if run.revised is not None:
         said.append(
-            f"{run.revised.word}: {run.revised.sentence} Such a text has no exact likelihood: many ways lead to it."
+            f"{run.revised.word}: {run.revised.sentence} Such a text has no exact likelihood, because it can come "
+            "about in many ways."
         )
     return "".join(f'<p class="facts">{escape(words)}</p>' for words in said)
 

@@ -9,14 +9,14 @@ _SUMMARIES = {
     "demo": "Watch a text appear, and see what schedules cost.",
     "plan": "Show what a schedule guarantees.",
     "expect": "Compute the exact expected KL of schedules on known data.",
-    "generate": "Generate text with a model, or fill the gaps of a prompt.",
+    "generate": "Generate text with a model, or fill the gaps in a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
     "calibrate": "Measure a model once, to find its best schedules.",
     "advise": "Recommend how many steps to take, which order and which sizes.",
     "train": "Train your own model.",
     "explore": "Watch and compare schedules on a local web page.",
-    "reproduce": "Make the three figures of Zhao & Cai's paper, at full size.",
-    "completion": "Print a script for completion in your shell.",
+    "reproduce": "Reproduce the three figures of Zhao & Cai's paper.",
+    "completion": "Print a script for tab completion in your shell.",
 }
 _ALIASES = {"steps": ("plan", "Find how many steps a target needs (plan --target).")}  # reads better there
 _TITLES = {
@@ -28,8 +28,8 @@ _TITLES = {
 _OVERVIEW = """\
 unmask: schedules for masked diffusion language models, with their exact error.
 
-A sampler reveals L tokens in K steps. How many it reveals at each step, and
-which, is its schedule. Revealing several at once costs accuracy. unmask
+A sampler reveals L tokens in K steps. Its schedule says how many it reveals
+at each step, and which ones. Revealing several at once costs accuracy. unmask
 computes that cost exactly and finds the best schedule for your model.
 """
 _EXAMPLES = """

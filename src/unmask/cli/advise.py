@@ -15,7 +15,7 @@ from unmask.cli import calibrate as measuring
 from unmask.cli import options
 from unmask.cli.learned import EVALUATIONS, learned
 from unmask.cli.output import terminal
-from unmask.cli.report import Column, Report, dim, grid, plain, title, words
+from unmask.cli.report import Column, Report, grid, plain, title, words
 from unmask.words import sentences
 from unmask.words.calibrating import usual, wanted_orders
 from unmask.words.inputs import BUILTIN, check_calibration, of_one_length, read_calibration, shipped_calibration
@@ -69,16 +69,17 @@ def advise(
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
     best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
-    fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule of that many
-    steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate --rules`.
-    The comparison is fair: such a rule is considered only if its evaluations, on average, exceed the number of steps by
-    at most one percent. The predicted cost is for new texts, not for those used to choose the schedule. If it misses
-    the target, the command says by how much. It is the cost at temperature 1. If you decode greedily or count correct
-    answers, also try rules that look at predictions, and use your own score to compare them with the advice. Such a
-    rule can be better than its cost suggests.
+    fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule with that
+    many steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate
+    --rules`. The comparison is fair: such a rule is considered only if its evaluations, on average, exceed the number
+    of steps by at most one percent. The predicted cost is for new texts, not for those used to choose the schedule. If
+    it misses the target, the command says by how much. It is the cost at temperature 1. If you decode greedily or count
+    correct answers, also try rules that look at predictions, and use your own score to compare them with the advice.
+    Such a rule can be better than its cost suggests.
 
-    The built-in model comes with a calibration on English text; other models need one. A schedule written by --save
-    computes its sizes from the number of tokens to fill, so it fits any prompt and any length.
+    The built-in models come with a calibration on English text. For any other model, give --calibration, or texts to
+    measure it on (--text or --data). A schedule written by --save computes its sizes from the number of tokens to fill,
+    so it fits any prompt and any length.
 
     With --dependence, the advice is an order learned from measured dependence: even sizes in --steps steps, with
     dependent positions in different steps. Such an order works for one number of tokens only. Pairs of positions do not
@@ -157,7 +158,7 @@ def advise(
     saved = {"saved": None if save is None else str(save), "advice": " ".join(said)}
     record = {**about, **sentences.advice_record(advice, found.tokens), **saved}
     of = source.words if _named() else f"--model {BUILTIN}" if known else "--model MODEL"
-    following = f"the same with --save schedule.json, for `unmask generate {of} --schedule schedule.json`"
+    following = f"add --save schedule.json to this command, and then run: unmask generate {of} --schedule schedule.json"
     if save is not None:
         what = f"--length {found.length}" if of_one_length(found) else "--data prompts.jsonl --output answers.jsonl"
         following = f"unmask generate {of} {what} --schedule {shlex.quote(str(save))}"
@@ -181,7 +182,8 @@ def _table(record: dict[str, Any]) -> list[Any]:
     return [
         title(f"Compared at {most:.4g} evaluations or fewer"),
         grid(columns, record["candidates"]),
-        dim("  on the texts they were chosen on; on others the chosen one costs about what is said above\n"),
+        "[dim]Costs are on the texts used for the choice. On other texts, the advised schedule costs about what is "
+        "said above.[/dim]\n",
     ]
 
 

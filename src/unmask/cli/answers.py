@@ -115,7 +115,7 @@ def answered(
     }
     if output is None:
         record["rows"] = shown
-    going_on = f", {continued:,} of them finished before" if continued else ""
+    going_on = f", {continued:,} of them finished earlier" if continued else ""
     note = f"{counted(rows.count, 'row')}{going_on}, {per_evaluation(counts.tokens_per_evaluation)}, {seconds:.1f} s"
     safe = printable if terminal().is_terminal else str
     between = [line for row in shown for line in ("", safe(row["text"]))][1:]

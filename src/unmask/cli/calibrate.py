@@ -17,7 +17,8 @@ from unmask._atomic import locked
 from unmask.calibration import Calibration
 from unmask.cli import options
 from unmask.cli import pairs as both
-from unmask.cli.output import progress
+from unmask.cli.group import wants_json
+from unmask.cli.output import progress, said
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.schedule import Schedule
@@ -39,7 +40,7 @@ _TABLE = (8, 16, 32, 64)
 
 @options.command
 @options.model
-@options.texts(usual="6 windows or 32 rows at first, and twice as many each time you run it again")
+@options.texts(usual="6 windows or 32 rows at first, and twice as many each time you run the command again")
 @click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Save the calibration here, as JSON.")
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*USUAL_ORDERS, "left-to-right"), measurable)),
@@ -59,16 +60,16 @@ _TABLE = (8, 16, 32, 64)
     help="Measure random and spread orders at this many numbers of visible tokens. A larger value is finer but slower.",
 )  # fmt: skip
 @click.option(
-    "--dependence",
-    type=options.FILE,
-    metavar="FILE",
+    "--dependence", type=options.FILE, metavar="FILE",
     help="Also measure how much revealing one position tells you about another, and save the result here, as JSON.",
-)
+)  # fmt: skip
 @click.option(
     "--layout", metavar="HxW",
     help="With --dependence: the positions form a grid, such as 28x28; keep the value of every pair.",
 )  # fmt: skip
-@click.option("--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw it as .png, .svg or .pdf.")
+@click.option(
+    "--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw the result as .png, .svg or .pdf."
+)
 @options.workers
 @options.seed
 def calibrate(
@@ -88,35 +89,38 @@ def calibrate(
 ) -> Report:
     """Measure a model once under several orders, to compute its best schedules later.
 
+    The default model is 'builtin' here, but 'causal' in `unmask generate`. Measure the model that you will use.
+
     For each order, the command measures the loss with different numbers of tokens visible. For a comb, it does so
     whenever one more token of every segment is visible, and for 'left-to-right' after every token. For other orders,
     --points sets how many numbers of visible tokens it tries. 'left-to-right' takes one evaluation per token. In
     return, `unmask advise` has one more reference, the cost of revealing one token at a time in that order.
 
     The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
-    model. Each time you run the same command again, it uses twice as many. To choose the number yourself, set --texts.
-    The file is saved after every order. If the command is interrupted, run it again and it continues from there.
+    model. Each time you run the same command again, it uses twice as many texts and says so. To choose the number
+    yourself, set --texts. The file is saved after every order. If the command is interrupted, run it again and it
+    continues from there.
 
     The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
-    same texts, one schedule at a time, and `unmask advise` compares them with the rest. A rule can be 'confidence',
-    'margin' or 'entropy', each of which is run with three thresholds and with even sizes in 4, 8, 16 and 32 steps. It
-    can be 'entropy-bound', or a published rule such as 'fast-dllm'. It can also be an order and a size, such as
-    'confidence/threshold:0.9' or 'confidence/even:16'; in blocks of 32 tokens, write
+    same texts, one schedule at a time, and `unmask advise` compares them with the measured orders. A rule can be
+    'confidence', 'margin' or 'entropy', each of which is run with three thresholds and with even sizes in 4, 8, 16 and
+    32 steps. It can be 'entropy-bound', or a published rule such as 'fast-dllm'. It can also be an order and a size,
+    such as 'confidence/threshold:0.9' or 'confidence/even:16'; in blocks of 32 tokens, write
     'blocks-32/confidence/threshold:0.9'. 'all' measures a small selection of these.
 
-    For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole combs,
-    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left to right with one token per step. The
-    command runs each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then
-    chooses the order and the steps per block. To measure orders of the whole text as well, put 'blocks-32' among
-    --rules instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from
-    the beginning of the text, like the model's own blocks ('whole-blocks-32').
+    For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole-comb,
+    spread, random and margin order in 2, 4, 8 and 16 steps per block, and left-to-right order with one token per step.
+    The command runs each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then
+    chooses the order and the steps per block. To measure orders of the whole text as well, use --rules blocks-32
+    instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from the
+    beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
     what is given. The command then measures losses at different shares of revealed tokens, and reports costs in bits
     per token that the model fills. It skips rows that are too long for the model, or for --length, and says how many;
     it never cuts a row.
 
-    With --dependence, the same texts also show how much revealing one position lowers the loss of another, on average
+    With --dependence, the same texts also show how much revealing one position lowers the loss at another, on average
     over random sets of visible positions. These sets range from no position to all but two. For text, the values are
     averaged by distance; with --layout, there is one value for every pair. From them, `unmask advise --dependence`
     learns an order that puts dependent positions in different steps.
@@ -137,9 +141,9 @@ def calibrate(
 
     In a model that is causal in the schedule, such as 'causal', a prediction depends on the steps in which tokens were
     revealed, so an order alone does not determine the losses. For such a model, the command measures planned schedules
-    instead, exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole combs
-    with even sizes in 4, 8, 16, … steps, left to right with one token per step, and random order in 16 and 64 steps and
-    with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
+    instead, each exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole
+    combs with even sizes in 4, 8, 16, … steps, left-to-right order with one token per step, and random order in 16 and
+    64 steps and with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
 
     JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long (rows
     skipped), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each text
@@ -147,8 +151,9 @@ def calibrate(
     bits_per_token, error (its standard error)}), entropy, tc and dtc of the model (in random order, each with nats per
     sequence and bits_per_token; null without that order, or if texts differ in length), rows of {steps, order, sizes,
     bits_per_token, error}, best orders first, and dependence (null unless asked for): texts, length, shares (of
-    positions that were visible), and means over these shares, with errors: for the nearest distances, {distance, nats,
-    error}, or for the pairs with the largest values, {of, told_by, nats, error}; the other is null.
+    positions that were visible), distances (rows of {distance, nats, error}, the nearest first) and pairs (rows of {of,
+    told_by, nats, error}, the largest values first). Values are means over the shares. Without --layout, pairs is null;
+    with it, distances is null.
     """
     check.integer("points", points, least=1)
     if blocks is not None:
@@ -162,6 +167,7 @@ def calibrate(
     strict = click.get_current_context().get_parameter_source("orders") is not ParameterSource.DEFAULT
     orders, rules = usual(model, orders, rules or [], said=strict, blocks=blocks)
     begun = begin(output, model, texts, seed, orders, rules, strict=strict)
+    said("" if wants_json() else begun.note)
     taken, kept = begun.taken, begun.kept
     wanted, schedules, rows = begun.orders, begun.rules, taken.sequences
     began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
@@ -286,11 +292,7 @@ def measured_rules(
 
     with progress() as bar:
         tasks = {
-            name: bar.add_task(
-                name,
-                total=len(tokens) * each(schedule),
-                visible=name not in kept.rules,
-            )
+            name: bar.add_task(name, total=len(tokens) * each(schedule), visible=name not in kept.rules)
             for name, schedule in schedules.items()
         }
         return measure_rules(
@@ -365,9 +367,8 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
             (f"  {label}", f"{number(record[key]['nats'])} nats", f"{record[key]['bits_per_token']:.3f} bits per token")
             for key, label in labels.items()
         ]
-        shown += [facts(*lines), dim("  one by one in random order, the model's own error included\n")]
-    if note:
-        shown.append(plain(f"{note}\n"))
+        shown += [facts(*lines), dim("  one token at a time in random order, including the model's own error\n")]
+    shown += [plain(f"{note}\n")] if note else []
     best = [row for steps in _TABLE for row in [row for row in record["rows"] if row["steps"] == steps][:2]]
     columns = (
         Column("steps", lambda row: str(row["steps"])),
@@ -394,7 +395,5 @@ def _shown(record: dict[str, Any], texts: str, note: str) -> list[Any]:
 def _spent(record: dict[str, Any]) -> str:
     """How many evaluations it took."""
     rules = [row for row in record["rules"] if row["name"] in record["measured"]]
-    in_all = f"{evaluated(record['passes'])} of each text"
-    if rules and all(row["passes"] == 1 for row in rules) and len(rules) == len(record["measured"]):
-        return f"Measured with {in_all}, one for each schedule."
-    return f"Measured with {in_all}."
+    each = rules and all(row["passes"] == 1 for row in rules) and len(rules) == len(record["measured"])
+    return f"Measured with {evaluated(record['passes'])} of each text{', one for each schedule' if each else ''}."

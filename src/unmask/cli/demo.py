@@ -43,7 +43,7 @@ _PAIRS = (
 _ONE_BY_ONE = "one by one"
 
 _WRITING = """\
-Two built-in models of 6 million parameters each, trained on English letters, write 256 characters in 16 evaluations \
+Two built-in models of 6 million parameters each, trained on English text, write 256 characters in 16 evaluations \
 instead of 256: sixteen letters per step, one in each segment of sixteen, next to the letters already there ('comb'). \
 'causal' was trained only for such steps and computes every letter once; 'builtin' looks both ways, works with any \
 schedule, and computes the whole text again at every step.
@@ -52,7 +52,7 @@ schedule, and computes the whole text again at every step.
 _COSTS = """\
 Bits per character of 'builtin' under several schedules: what a text costs it one letter at a time, plus what it \
 loses by revealing letters together in K steps. Most code uses even sizes in random order. Sixteen comb steps cost \
-less than random order does even when it reveals one letter at a time.
+less than revealing all 256 letters one at a time in random order.
 """
 
 _INTRODUCTION = f"""\
@@ -64,11 +64,11 @@ is best for all data.
 
 _REMARK = """\
 If the dependence is at the end (few check tokens: low TC) or at the beginning (few free tokens: low DTC), fixed sizes \
-reveal too much at the wrong moment, unless a cut happens to be in the right place. In the first case 'tc' loses \
+reveal too much at the wrong moment, unless a step happens to end in the right place. In the first case 'tc' loses \
 little, in the second 'dtc', and each guarantees this for any data with that TC or DTC. 'minimax-min' is one schedule \
 for both. If the dependence is spread evenly, as in this Markov chain, fixed sizes do better than schedules with \
 guarantees. 'optimal' is made for the loss curve of the data and has the lowest error of all. If you can measure a \
-curve, use it. If you cannot, use minimax, whose guarantee holds for all data.
+curve, use it. If you cannot, use minimax sizes, whose guarantees hold for all data.
 """
 
 
@@ -78,7 +78,7 @@ curve, use it. If you cannot, use minimax, whose guarantee holds for all data.
     help=f"Folder for {_FILE}. [default: the current folder]",
 )  # fmt: skip
 def demo(output: Path) -> Report:
-    """Show two models writing a text, what schedules cost, and a figure: your first minute with unmask.
+    """Show two models writing a text and what schedules cost, and save a figure: your first minute with unmask.
 
     \b
     Examples:
@@ -156,7 +156,9 @@ def _written(screen: Console | None) -> dict[str, Any]:
         from unmask import models
     except ImportError:
         if screen is not None:
-            screen.print('No text: torch is not installed. To see some: pip install "unmask[torch]"\n', markup=False)
+            screen.print(
+                'No text: torch is not installed. To see texts, run: pip install "unmask[torch]"\n', markup=False
+            )
         return {"texts": None, "costs": None}
     if screen is not None:
         screen.print(_WRITING)
@@ -166,8 +168,8 @@ def _written(screen: Console | None) -> dict[str, Any]:
     if screen is not None and costs is not None:
         screen.print(_COSTS)
         screen.print(_cost_table(costs))
-        screen.print(dim("* smallest in its column, predicted from validation text; K=256 is one by one."))
-        screen.print(dim("  A letter costs 4.75 bits if nothing is known.\n"))
+        screen.print(dim("* smallest in its column; K=256 is one letter at a time. All costs are predicted"))
+        screen.print(dim("  from validation text. Without a model, a letter costs 4.75 bits.\n"))
     return {"texts": texts, "costs": costs}
 
 

@@ -14,7 +14,7 @@ from unmask._atomic import replacing
 from unmask.calibration import Calibration, forecast
 from unmask.cli import options
 from unmask.cli.output import progress
-from unmask.cli.report import Column, Report, Row, dim, grid, title, words
+from unmask.cli.report import Column, Report, Row, grid, title, words
 from unmask.engine import Engine
 from unmask.names import RULES
 from unmask.schedule import Schedule
@@ -49,7 +49,7 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
     "--size", "sizes", type=options.Listed(options.SIZE), metavar="NAMES",
     help=f"One or more of {options.SIZES_HELP}; with --calibration also optimal or square-root.",
 )  # fmt: skip
-@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help=options.STEPS_HELP)
 @click.option("--rule", "rules", type=options.Listed(options.RULE), metavar="NAMES", help=options.RULE_HELP)
 @click.option(
     "--schedule",
@@ -99,12 +99,13 @@ def evaluate(
     """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
 
     The command replays the text under every schedule that you choose: it reveals the text's own tokens instead of
-    drawing new ones. If you choose none, it compares two orders, random and comb, each with even sizes in 8, 16 and 32
-    steps. All schedules use the same sequences and seeds, so their differences have small errors. The cost has two
-    parts: what the text costs this model one token at a time, in the order of the schedule, and what you lose by
-    revealing tokens in parallel. The excess is how much more a schedule costs than revealing one token at a time in
-    random order with the same model. This reference is an unbiased estimate from 32 evaluations of each sequence; a
-    replay would need one per token. Sizes such as threshold:0.9 choose the number of steps themselves.
+    drawing new ones. Separate the items of a list with commas. If you choose no schedule, the command compares two
+    orders, random and comb, each with even sizes in 8, 16 and 32 steps. All schedules use the same sequences and seeds,
+    so their differences have small errors. The cost has two parts: what the text costs this model one token at a time,
+    in the order of the schedule, and what you lose by revealing tokens in parallel. The excess is how much more a
+    schedule costs than revealing one token at a time in random order with the same model. This reference is an unbiased
+    estimate from 32 evaluations of each sequence; a replay would need one evaluation per token. Sizes such as
+    threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same as with one evaluation per step. For such a model, the
@@ -118,9 +119,9 @@ def evaluate(
     scored positions of the texts must then contain no other tokens.
 
     In rows of --data, only what the model has to fill in is scored: the answer to a prompt, or all of a text except
-    what is given. Bits per token is the cost of all rows, divided by the tokens scored in them. If a schedule has more
-    steps than a row has tokens to fill, that row takes one step per token. With --output, finished schedules are saved.
-    If the command is interrupted, run it again and it continues from there.
+    what is given. Bits per token is the cost of all rows, divided by the number of tokens scored in them. If a schedule
+    has more steps than a row has tokens to fill, that row takes one step per token. With --output, finished schedules
+    are saved. If the command is interrupted, run it again and it continues from there.
 
     \b
     Examples:
@@ -352,23 +353,28 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         *([last] if both else []),
     )
     heading = f"Cost of {counted(len(rows), 'schedule')} on {texts}"
-    meaning = "predicted by the calibration" if predicted else "excess over one by one in random order"
+    meaning = "excess: cost above one token at a time in random order."
+    if predicted:
+        meaning = "predicted: cost that the calibration predicts."
     one_by_one = None
     if base is not None:
         shown = pair(base, "bits_per_token", "standard_error")
-        one_by_one = f"One by one in random order: {shown} bits per token."
+        one_by_one = f"One token at a time in random order: {shown} bits per token."
+    legend = [
+        _spent(rows),
+        "All costs are in bits per token.",
+        "tokens: valid tokens per evaluation." if short else "",
+        meaning if both else "",
+        "verified: evaluations that `unmask generate --verify` would take." if checked else "",
+        "±: one standard error over texts; differences are paired.",
+        "over best: cost above the row that is best on these texts. Rows close to that one look worse than they are, "
+        "by up to one standard error.",
+    ]
     return [
         title(heading),
         grid(columns, rows, tight=True),
         one_by_one,
-        dim(_spent(rows)),
-        dim(f"{'tokens: valid tokens per evaluation; ' if short else ''}all costs in bits per token;"),
-        dim(f"{meaning};") if both else None,
-        dim("verified: evaluations for the distribution of one token at a time (generate --verify);")
-        if checked
-        else None,
-        dim("± one standard error over texts, differences paired; best is the row that is"),
-        dim("best on these texts; rows close to it look up to one error worse than they are"),
+        *(f"[dim]{line}[/dim]" for line in legend if line),
     ]
 
 

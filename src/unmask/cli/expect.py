@@ -26,11 +26,9 @@ from unmask.words.workers import Workers, working
     "--size", "names", type=options.Listed(options.BLIND_SIZE), metavar="NAMES", required=True,
     help=f"One or more of {options.BLIND_SIZES_HELP}",
 )  # fmt: skip
-@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help="One or more numbers of steps.")
-@click.option(
-    "--target", type=options.NUMBER, metavar="NATS", help="Find the fewest steps for this expected KL instead."
-)
-@click.option("--draws", type=options.INTEGER, help="Also estimate the error from this many random schedules.")
+@click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help=options.STEPS_HELP)
+@click.option("--target", type=options.NUMBER, metavar="NATS", help=options.TARGET_HELP)
+@click.option("--draws", type=options.INTEGER, help="Also estimate the expected KL from this many random schedules.")
 @click.option(
     "--output", type=options.FILE, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
 )
@@ -56,7 +54,7 @@ def expect(
       parity          [--alphabet]              one check token
       linear          --dimension --alphabet    random generator matrix, from --seed
       markov          --alphabet --stay         each token repeats the one before with probability STAY
-      mixture         --bias                    a coin of bias BIAS or 1 - BIAS
+      mixture         --bias                    a coin with bias BIAS or 1 - BIAS
       latent-parity                             one shared bit and a parity check
 
     \b
@@ -80,7 +78,7 @@ def expect(
     tc, dtc}. With --draws, a row also has estimate and standard_error. With --estimate-curve, a row also has
     curve_error (the standard error of expected_kl that comes from the curve), and distribution has estimated_from and
     curve_standard_error. With --monotone, distribution has monotone_change, the largest change made to the curve. With
-    --target, a row has size, steps (the fewest that reach the target, or null if no number does) and expected_kl.
+    --target, a row has size, steps (the fewest that meet the target, or null if no number does) and expected_kl.
     """
     if (steps is None) == (target is None):
         raise check.InputError("", "Give exactly one of {steps} and {target}")

@@ -26,7 +26,7 @@ from unmask.words.models import Source
     "names",
     multiple=True,
     metavar="NAME",
-    help="Also answer requests for this host, as NAME or NAME:PORT. You can repeat this option.",
+    help="Also answer requests for this host name, given as NAME or NAME:PORT. You can repeat this option.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address, but do not open a browser.")
 def explore(
@@ -37,8 +37,8 @@ def explore(
     The page opens with two texts that models write side by side, each under a schedule that you choose. The other tabs
     compare size schedules and their guarantees, show their error on known distributions, show what a calibration says
     about your model, and show measured results. The page sends no requests to other hosts, and only this machine can
-    open it, unless you set --host. It answers only requests for its own address: if it runs behind a proxy, name the
-    proxy with --allow-host.
+    open it, unless you set --host. It answers only requests for its own address: if it runs behind a proxy, give the
+    proxy's host name with --allow-host.
 
     \b
     Examples:

@@ -60,7 +60,12 @@ _PARTS = (
 )
 @click.option("--size", type=options.SIZE, metavar="NAME", help=f"One of {options.SIZES_HELP}. [default: even]")
 @click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
-@click.option("--schedule", type=options.FILE, metavar="FILE", help="Use a schedule from a file instead.")
+@click.option(
+    "--schedule",
+    type=options.FILE,
+    metavar="FILE",
+    help="Use the schedule in this file instead of --order, --size and --steps.",
+)
 @click.option("--revise", "revision", type=options.REVISION, metavar="NAME", help=options.REVISION_HELP)
 @click.option(
     "--temperature", type=options.NUMBER, default=1.0, show_default=True,
@@ -80,8 +85,8 @@ _PARTS = (
 @click.option("--prompt", help="Text to complete. Each _, or the model's own mask token, is a gap of one token.")
 @click.option(
     "--chat", is_flag=True,
-    help="Treat the prompt as a message and write an answer, with the model's chat template. --length is "
-    "the number of tokens of the answer. [default: 128]",
+    help="Treat the prompt as a message and write an answer, with the model's chat template. --length is then "
+    "the number of tokens in the answer. [default: 128]",
 )  # fmt: skip
 @click.option("--data", type=options.FILE, metavar="FILE", help=f"File of prompts, one per row: {options.DATA}")
 @options.column
@@ -121,32 +126,35 @@ def generate(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Generate text with a model, or fill the gaps of a prompt.
+    """Generate text with a model, or fill the gaps in a prompt.
 
     Each '_' in a prompt is a gap of one token; the rest of the prompt stays as it is. The text is as long as the
-    prompt. With --length, masked tokens continue the prompt up to that length. Sequence i has the seed SEED + i, and
-    the same seed always gives the same sequence. Temperature 1 samples from the model's own distribution; any other
-    temperature changes that distribution. For a Hugging Face model, a prompt may instead mark gaps with the model's
-    mask token, such as [MASK]; then '_' is an ordinary character.
+    prompt, unless you set --length: then masked tokens continue the prompt up to that length. Sequence i, counted from
+    0, has the seed SEED + i, and the same seed always gives the same sequence. Temperature 1 samples from the model's
+    own distribution; any other temperature changes that distribution. For a Hugging Face model, a prompt may instead
+    mark gaps with the model's mask token, such as [MASK]; then '_' is an ordinary character.
+
+    The default model is 'causal' here, but 'builtin' in `unmask calibrate`, `advise` and `evaluate`. To use a schedule
+    that was chosen for 'builtin', add --model builtin.
 
     A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default it uses
     their order, with the number of steps that it was trained with most often. You can use another order, or sizes that
     look at predictions; the texts are then worse, and the command prints a note. If you change only the number of
     steps, it prints no note.
 
-    With --verify, the tokens of a step are drafts. One evaluation checks them one at a time and drafts the next step.
-    Rejection sampling takes some drafts back and draws them again; each of these costs one more evaluation. The texts
-    then have exactly the same distribution as texts written one token at a time in the same order. With 'causal' and 16
-    steps this takes about 23 evaluations instead of 256. To check its drafts, a bidirectional model has to run on
-    copies of the text, one for each draft. Verified sampling does not stop early at the end of an answer, but what
-    follows the end is not counted.
+    With --verify, the tokens of a step are drafts. One evaluation checks all of them, in order, and drafts the next
+    step. Rejection sampling takes some drafts back and draws them again; each draft taken back costs one more
+    evaluation. The texts then have exactly the same distribution as texts written one token at a time in the same
+    order. With 'causal' and 16 steps this takes about 23 evaluations instead of 256. To check its drafts, a
+    bidirectional model has to run on copies of the text, one for each draft. Verified sampling does not stop early at
+    the end of an answer, but what follows the end is not counted.
 
     With --revise, tokens can be taken back or changed after they have been revealed. 'cap', 'rescale', 'least-sure' and
     'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
-    and 'edit' is LLaDA 2.1's. 'gibbs:4' redraws four random tokens after every step, one at a time. Revision may need
-    evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one evaluation for each token it
-    checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, so they write dull texts at
-    temperature 1.
+    and 'edit' is the rule of LLaDA 2.1. 'gibbs:4' redraws four random tokens after every step, one at a time. Revision
+    may need evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one evaluation for each
+    token it checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, so they write dull
+    texts at temperature 1.
 
     With --allow, the model draws each token only from those that you allow at its position, with their probabilities
     scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text or, with --chat, in
@@ -192,7 +200,7 @@ def generate(
     allowed there).
 
     The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
-    sequence and, with --verify, also rejected.
+    sequence and, with --verify, also rejected. With --revise, versions takes the place of bits_per_token.
 
     JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
     valid_tokens, evaluations, tokens_per_evaluation, output and, without --output, the rows. The fields of a row are

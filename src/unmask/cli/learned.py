@@ -99,10 +99,10 @@ def learned(
     schedule, sets = Schedule(size.Explicit(best.sizes), best), [list(each) for each in best.sets]
     if tried is None:
         kept = next((name for name, each in known.items() if _same(each, best)), None)
-        said = f"Take {steps} steps in the learned order, which keeps dependent positions apart; compare it with a "
-        said += "comb first."
+        said = f"Take {steps} steps in the learned order, which keeps dependent positions apart. Before you use it, "
+        said += "compare it with a comb (`unmask evaluate`)."
         if kept is not None:
-            said = f"Take {steps} steps in {kept} order: no other clearly has less dependence inside its steps."
+            said = f"Take {steps} steps in {kept} order: no other order clearly has less dependence inside its steps."
             schedule = Schedule(size.Even(steps), {"random": order.Random(), **kinds, **grids}[kept])
     else:
         kept, said = tried.kept, _verdict(tried, steps, found.length)
@@ -126,12 +126,12 @@ def learned(
         "advice": said,
     }
     of = source.words if named or tried is not None else "--model MODEL"
-    following = "the same with --save schedule.json, for `unmask generate --schedule schedule.json`"
+    following = f"add --save schedule.json to this command, and then run: unmask generate {of} --schedule schedule.json"
     if save is not None:
         following = f"unmask generate {of} --length {found.length} --schedule {shlex.quote(str(save))}"
     shown = [title(f"{said}\n"), *_compared(record)]
     shown += [
-        plain("Dependence between positions of one step, which is what a step ignores:"),
+        plain("Dependence between positions of the same step, which that step ignores:"),
         grid((words("order"), Column("nats", lambda row: f"{row['nats']:.3f}")), nats),
     ]
     return Report(record, shown, written=[save], next=following, note=note)
@@ -188,14 +188,14 @@ def _verdict(tried: "Confirmed", steps: int, length: int) -> str:
     on = f"on {counted(tried.held_out, 'text')} that the search has not seen"
     if tried.kept is None:
         best = min((name for name in tried.costs if name != "learned"), key=lambda name: tried.costs[name].mean)
-        less = f"{gain:.3f} ± {error:.3f} bits per token less than {best} order, the best standard one"
-        return f"Take {steps} steps in the learned order: {on} it costs {less}."
-    difference = "the search found no better one"
+        less = f"{gain:.3f} ± {error:.3f} bits per token less than {best} order, the best standard order"
+        return f"Take {steps} steps in the learned order: {on}, it costs {less}."
+    difference = "the search found no better order"
     if tried.gain.mean != 0:
         than = f"{abs(gain):.3f} ± {error:.3f} bits per token {'less' if gain > 0 else 'more'}"
         within = ", which is within the noise" if gain > 0 else ""
-        difference = f"{on} the learned one costs {than}{within}"
-    return f"Take {steps} steps in {tried.kept} order, the best standard one: {difference}."
+        difference = f"{on}, the learned order costs {than}{within}"
+    return f"Take {steps} steps in {tried.kept} order, the best standard order: {difference}."
 
 
 def _record(tried: "Confirmed | None", length: int, seconds: float) -> dict[str, Any]:

@@ -119,14 +119,16 @@ BLIND_SIZES_HELP = (
 _OTHERS, _LAST = (*schedules.FREE_SIZES, *schedules.NUMBERED_SIZES[:-1]), schedules.NUMBERED_SIZES[-1]
 SIZES_HELP = f"{', '.join(_OTHERS)}, or {_LAST}"
 ORDERS_HELP = (
-    f"{', '.join(schedules.ORDER_WORDS)}. comb has one segment per token of a step, and comb-16 has 16 "
-    "segments. whole-comb starts at the first position. spaced-4/ORDER keeps the positions of a step at least 4 "
+    f"{', '.join(schedules.ORDER_WORDS)}. comb has as many segments as a step has tokens, and comb-16 has "
+    "16. whole-comb starts at the first position. spaced-4/ORDER keeps the positions of a step at least 4 "
     "apart."
 )
 REVISION_HELP = (
     f"Take revealed tokens back, or change them, in one of these ways: {', '.join(revisions.REVISION_WORDS)}. Most of "
     "these ways take a number after a colon, as in cap:0.1. The texts then have no exact likelihood."
 )
+STEPS_HELP = "One or more numbers of steps, separated by commas."
+TARGET_HELP = "Instead of --steps: find the fewest steps whose expected KL is at most this."
 RULE_HELP = f"A published rule instead of --order and --size: {', '.join(RULES)}."
 
 
@@ -310,7 +312,7 @@ def texts(text: str = _TEXT, usual: str = "32, or all if there are fewer") -> Ca
 
 allow = click.option(
     "--allow", multiple=True, metavar="WHERE:WHAT",
-    help="Allow only these tokens at a position, or at each of several: 3:abc or 10-20:0123456789. Positions are "
+    help="Allow only certain tokens at one position (3:abc) or at each of several (10-20:0123456789). Positions are "
     "counted from 1. If the model's tokens are not characters, list whole tokens with spaces between them, as in "
     "'3:yes no'. You can also give a .json file of such rules. You can repeat this option; for each position the last "
     "rule counts.",

@@ -27,14 +27,18 @@ _OWN = "minimax"  # the size that --gauge makes; it has no meaning without the f
 
 @options.command
 @click.option("--steps", type=options.INTEGER, help="Number of steps.")
-@click.option(
-    "--target", type=options.NUMBER, metavar="NATS", help="Find the fewest steps for this expected KL instead."
-)
+@click.option("--target", type=options.NUMBER, metavar="NATS", help=options.TARGET_HELP)
 @click.option(
     "--size", type=options.Listed(options.PLANNED_SIZE), metavar="NAME",
-    help=f"One of {options.BLIND_SIZES_HELP} With --target, you can give a list.",
+    help=f"One of {options.BLIND_SIZES_HELP} With --target, you can list several, separated by commas.",
 )  # fmt: skip
-@click.option("--gauge", "measure", type=options.FILE, metavar="FILE", help="Plan the minimax schedule for this gauge.")
+@click.option(
+    "--gauge",
+    "measure",
+    type=options.FILE,
+    metavar="FILE",
+    help="Plan the minimax schedule for the gauge in this file.",
+)
 @click.option("--tc", type=options.NUMBER, help="With --target: total correlation of the data, in nats.")
 @click.option("--dtc", type=options.NUMBER, help="With --target: dual total correlation of the data, in nats.")
 @options.data
@@ -51,22 +55,24 @@ def plan(
 ) -> Report:
     """Show the sizes of a schedule and what it guarantees, or find the fewest steps for a target.
 
-    A guarantee is a factor c: for every distribution of the given length, the expected KL is at most c times its
-    dependence. There is one factor for each measure of dependence: the total correlation (tc), the dual total
-    correlation (dtc), the smaller of the two (min), and their sum (sum), which equals the sum of I(X_i; X_-i) over the
-    tokens. No schedule with random positions has a smaller factor than the minimax sizes.
+    A guarantee is a factor c: for every distribution of the given length, the expected KL is at most c times the
+    dependence between its tokens. There is one factor for each measure of dependence: the total correlation (tc), the
+    dual total correlation (dtc), the smaller of the two (min), and their sum (sum), which equals the sum of I(X_i;
+    X_-i) over the tokens. For each of them, the minimax sizes have the smallest factor that is possible with positions
+    in random order.
 
     The sizes 'optimal' and 'square-root' are made for a loss curve, which comes from a distribution (see `unmask
     expect`) or from a file. A curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: as a JSON
     list, as a JSON object with the key "loss", or as CSV with one number per line or with the columns n,loss. A gauge
-    file holds length-1 positive numbers.
+    is your own measure of dependence: its file holds length-1 positive numbers in the same forms, with the key "gauge"
+    or the columns i,gauge.
 
     With --target, the command finds the fewest steps instead; `unmask steps` is another name for this. Say what you
-    know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC, the command computes
-    guarantees for every distribution with these values, in three versions: by the theorem of Zhao & Cai's paper, by
-    its simplified formula, and exactly. It does this for the paper's sizes and for the minimax sizes, which are the
-    best possible. For a distribution or a curve, you also get the fewest steps that each schedule needs on exactly
-    that data.
+    know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC, the command computes the
+    fewest steps that guarantee the target for every distribution with these values. For the paper's sizes, it does so
+    in three ways: by the theorem of Zhao & Cai's paper, by its simplified formula, and exactly. For the minimax sizes,
+    which are the best possible, it does so exactly. For a distribution or a curve, you also get the fewest steps that
+    each schedule needs on exactly that data.
 
     \b
     Examples:
@@ -81,10 +87,10 @@ def plan(
       unmask steps --curve validation-loss.csv --monotone --target 5
 
     JSON: length, steps, size, mean_sizes (one per step), overhang (for i = 1 ... length-1, the expected number of
-    tokens that come after the i-th in its own step), guarantee {tc, dtc, min, sum}, sizes (one draw, for --seed). With
-    the sizes tc and dtc, there are also coefficient (the paper's f) and theorem (the factor of its bound, or null if
-    the theorem does not apply). With minimax sizes and universal, there is also a field factor. With a distribution or
-    a curve, there are also data and expected_kl and, with --estimate-curve, standard_error.
+    tokens revealed in the same step as the i-th, but after it), guarantee {tc, dtc, min, sum}, sizes (one draw, for
+    --seed). With the sizes tc and dtc, there are also coefficient (the paper's f) and theorem (the factor of its bound,
+    or null if the theorem does not apply). With minimax sizes and universal, there is also a field factor. With a
+    distribution or a curve, there are also data and expected_kl and, with --estimate-curve, standard_error.
 
     JSON with --target: length, target, tc, dtc, guaranteed (rows of {size, theorem, simplified, exact}; theorem and
     simplified are null for minimax sizes, and simplified is null for target 0), measured (rows of {size, steps,

@@ -14,6 +14,7 @@ import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -59,6 +60,24 @@ def grid(columns: Sequence[Column], rows: Iterable[Row], *, section: str | None 
             table.add_section()
         before = None if section is None else row[section]
         table.add_row(*(column.cell(row) for column in columns))
+    return table
+
+
+def fitted(table: Table, screen: Console) -> Table:
+    """The table, without a cell that a narrow screen would cut: what has spaces is broken first.
+
+    Arguments:
+        table: The table, which is changed.
+        screen: Where it goes.
+    """
+    free = screen.options.update(width=1000)
+    if Measurement.get(screen, free, table).maximum <= screen.width:
+        return table
+    table.pad_edge, table.padding = False, (0, 1, 0, 0)
+    least = Measurement.get(screen, free, table).minimum
+    for column in table.columns:
+        one = all(" " not in str(cell) for cell in (column.header, *column.cells))
+        column.overflow, column.no_wrap = "fold", least <= screen.width and (one or column.justify == "left")
     return table
 
 
@@ -126,7 +145,8 @@ class Report:
                 click.echo(part.text)
             elif part is not None:
                 # A path or a command is copied: it must not be broken into lines.
-                screen.print(part, soft_wrap=isinstance(part, Text))
+                whole = fitted(part, screen) if isinstance(part, Table) and part.box is not None else part
+                screen.print(whole, soft_wrap=isinstance(part, Text))
         for path in self.written:
             if path is not None:
                 screen.print(plain(f"Written: {path}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`unmask reproduce`: the paper's three figures, at full size."""
+"""`unmask reproduce`: the three figures of the paper, at full size."""
 
 import csv
 import time
@@ -35,12 +35,12 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
 @click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
 @options.seed
 def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> Report:
-    """Make the three figures of Zhao & Cai's paper: PNG, SVG, and a CSV with every number.
+    """Reproduce the three figures of Zhao & Cai's paper, as PNG, SVG, and a CSV with every number.
 
     \b
       figure1    mean size of each step of the tc and dtc schemes
-      figure2    expected KL of the tc scheme, against the steps and against TC
-      figure3    expected KL of the dtc scheme, against the steps and against DTC
+      figure2    expected KL of the tc scheme, against the number of steps and against TC
+      figure3    expected KL of the dtc scheme, against the number of steps and against DTC
 
     The figures use sequences of 2000 tokens and Reed-Solomon codes over an alphabet of 2048 letters, as in the paper.
     They show the exact values, the paper's bounds and fixed-size baseline, and equal sizes with a random offset.
@@ -81,9 +81,9 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
     worst = max(rows, key=lambda each: each["worst_z"])
     # Šidák: of points that share their draws, as some do here, a large one is rarer still.
     chance = 1 - (1 - 2 * NormalDist().cdf(-worst["worst_z"])) ** worst["points"]
-    said = f"one of {worst['points']:,} deviations is {worst['worst_z']:.2f} standard errors or more"
-    often = f"at most {chance:.0%}" if chance >= 0.01 else "less than 1 %"
-    shown: list[Any] = [grid(columns, rows), f"By chance alone {said} in {often} of all runs."]
+    said = f"at least one of {worst['points']:,} deviations is {worst['worst_z']:.2f} standard errors or more"
+    often = f"at most {chance:.0%}" if chance >= 0.01 else "less than 1%"
+    shown: list[Any] = [grid(columns, rows), f"By chance alone, {said} in {often} of all runs."]
     if draws < _MANY:
         shown.append("With so few draws, sizes that are hardly ever drawn deviate by more than their errors say.")
     for figure in made:
@@ -119,7 +119,7 @@ def _summary(figure: paper.Figure, output: Path) -> dict[str, Any]:
 
 def _quoted(figure: paper.Figure) -> Any:
     """Figure 2(a) at the steps that other people quote."""
-    headings = ("Monte Carlo", "exact", "theorem 1", "fixed", "random phase")
+    headings = ("Monte Carlo", "exact", "theorem 1", "fixed", "random offset")
     rows = [
         dict(zip(headings, (point.estimate.mean, point.exact, point.bound, point.ceil, point.offset), strict=True))
         | {"steps": point.steps}

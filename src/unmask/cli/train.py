@@ -36,7 +36,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Folder for the run.")
 @click.option(
     "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
-    help="chars (the characters of the text), bytes, or a file of the tokenizers library.",
+    help="chars (the characters of the text), bytes, or a file saved by the tokenizers library.",
 )  # fmt: skip
 @click.option("--length", type=options.INTEGER, default=256, show_default=True, help="Tokens per sequence.")
 @click.option("--width", type=options.INTEGER, default=256, show_default=True, help="Width of the model.")
@@ -47,7 +47,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @click.option("--rate", type=options.NUMBER, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option(
     "--muon", type=options.NUMBER, metavar="RATE",
-    help="Train the matrices inside the layers with Muon at this peak rate. [default: AdamW only]",
+    help="Train the matrices inside the layers with Muon at this peak learning rate. [default: AdamW only]",
 )  # fmt: skip
 @click.option(
     "--dropout", type=options.NUMBER, default=0.0, show_default=True, metavar="SHARE",
@@ -101,15 +101,15 @@ def train(
     pass this folder as --model. If a run is stopped or killed, run the same command again and it continues. Under
     torchrun, the processes share the batch.
 
-    With --data, the command takes windows of --length tokens from the rows; every position is equally likely to start
-    one. A prompt and its answer are one sequence. The command skips rows shorter than a window, and says how many.
+    With --data, the command takes windows of --length tokens from the rows; every possible window is equally likely. A
+    prompt and its answer are one sequence. The command skips rows shorter than a window, and says how many.
 
     A bidirectional model learns to fill random sets of positions (--masks), or the sets that certain schedules visit
     (--schedule). You can use it with any schedule, and it runs again at every step. A model that is causal in the
     schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
-    each token only once, but it works well only with these schedules. Of every eight layers (--layers), five
-    process the known tokens and three read from them. One text in eight begins with given tokens, so the model learns
-    to continue a prompt.
+    each token only once, but it works well only with these schedules. Of every eight of its layers (--layers), five
+    process the known tokens and three read from them. In its training, one text in eight begins with given tokens, so
+    the model learns to continue a prompt.
 
     Here, a schedule is an order that does not look at predictions, with even sizes in a given number of steps.
     With as many steps as tokens, left-to-right gives an ordinary language model.

@@ -37,7 +37,7 @@ GAUGES: dict[str, NamedGauge] = {
     "dtc": NamedGauge(gauge.dtc, "DTC", "Dual total correlation: how much of the text's information its tokens share."),
     "min": NamedGauge(gauge.both, "min(TC, DTC)", "TC or DTC, whichever is smaller: for when you do not know which."),
     "sum": NamedGauge(
-        gauge.total, "TC + DTC", "The sum of both, which equals the sum of I(X_i; X_-i) over the tokens."
+        gauge.total, "TC + DTC", "The sum of TC and DTC, which equals the sum of I(X_i; X_-i) over the tokens."
     ),
 }
 
@@ -131,14 +131,14 @@ DISTRIBUTIONS: dict[str, NamedDistribution] = {
         shares=("stay",),
     ),
     "mixture": NamedDistribution(
-        "a coin that shows 1 with probability {bias} or 1 - {bias}, the same for all tokens",
+        "tosses of one coin, which shows 1 with probability {bias} or 1 - {bias}",
         ("length", "bias"),
         _coin,
         {"length": 256, "bias": 0.1},
         shares=("bias",),
     ),
     "latent-parity": NamedDistribution(
-        "a bit shared by all tokens and a parity check over a second one",
+        "a bit shared by all tokens, and a parity check over a second bit of each",
         ("length",),
         LatentParity,
         {"length": 256},

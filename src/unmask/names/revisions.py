@@ -38,7 +38,7 @@ REVISIONS: dict[str, NamedRevision] = {
         revision.LeastSure, "Takes back tokens that were unlikely when they were drawn (ReMDM-conf)."
     ),
     "loop": NamedRevision(
-        revision.Loop, "Adds steps that take tokens back once nine tenths are revealed (ReMDM-loop).",
+        revision.Loop, "Adds steps that take tokens back once nine tenths of the text are revealed (ReMDM-loop).",
         "the number of steps to add", True, "16",
     ),
     "planner": NamedRevision(

@@ -28,11 +28,11 @@ RULES: dict[str, Rule] = {
     "llada": Rule("confidence", "even", "LLaDA's low-confidence remasking, at temperature 0."),
     "maskgit": Rule("confidence", "cosine", "MaskGIT, at temperature 0."),
     "mdlm": Rule("random", "log-linear", "Ancestral sampling of MDLM and SEDD."),
-    "dream-margin": Rule("margin", "even", "Dream's topk_margin, with even sizes."),
-    "dream-entropy": Rule("entropy", "even", "Dream's entropy, with even sizes."),
+    "dream-margin": Rule("margin", "even", "Dream's topk_margin rule, with even sizes."),
+    "dream-entropy": Rule("entropy", "even", "Dream's entropy rule, with even sizes."),
     "fast-dllm": Rule("confidence", "threshold:0.9", "Fast-dLLM's confidence threshold."),
-    "fast-dllm-factor": Rule("confidence", "factor:1", "Fast-dLLM's factor."),
-    "klass": Rule("confidence", "stable:0.9", "KLASS: confident, and stable for two steps."),
+    "fast-dllm-factor": Rule("confidence", "factor:1", "Fast-dLLM's factor rule."),
+    "klass": Rule("confidence", "stable:0.9", "KLASS: predictions must be confident, and stable for two steps."),
     "eb-sampler": Rule("entropy", "entropy-bound:0.5", "Entropy-bounded unmasking (EB-Sampler)."),
 }
 

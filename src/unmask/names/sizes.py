@@ -69,7 +69,7 @@ def _minimax(sentence: str, measure: gauge.Gauge, look: Look) -> NamedSize:
 
 SIZES: dict[str, NamedSize] = {
     "even": NamedSize(
-        size.Even, "The same number of tokens in every step, as most code does.", look=Look("#D55E00", page=0),
+        size.Even, "The same number of tokens in every step, as in most code.", look=Look("#D55E00", page=0),
     ),
     "ceil": NamedSize(
         size.Ceil, "⌈L/K⌉ tokens per step until none are left: the baseline of Zhao & Cai's paper.",
@@ -129,7 +129,7 @@ SIZES: dict[str, NamedSize] = {
         size.OptimalTable, "The lowest cost for a table of losses, under any order.", Need.PARTS,
     ),
     "stretched": NamedSize(
-        size.Stretched, "The lowest error on a loss curve, stretched to any number of tokens.", Need.PARTS
+        size.Stretched, "The lowest error on a loss curve that stretches to any number of tokens.", Need.PARTS
     ),
     "stretched-table": NamedSize(
         size.StretchedTable, "The lowest cost for measured losses, under any order and for any number of tokens.",
@@ -143,7 +143,8 @@ SIZES: dict[str, NamedSize] = {
         size.Factor, "More positions per step where the model is more confident (Fast-dLLM).", Need.NUMBER, usual="1"
     ),
     "entropy-bound": NamedSize(
-        size.EntropyBound, "As many positions as share at most this many nats of information (EB-Sampler).",
+        size.EntropyBound,
+        "As many positions as possible that share at most this many nats of information (EB-Sampler).",
         Need.NUMBER,
         usual="1",
     ),

@@ -130,7 +130,7 @@ def _window_sums(cut: NDArray[np.float64]) -> NDArray[np.float64]:
 class Offset(Systematic):
     """Equal spacing at a random phase: every cut position is equally likely.
 
-    What fixed equal sizes cost on average when their alignment with the length is left to chance.
+    It shows what fixed equal sizes cost on average if their alignment with the length is left to chance.
 
     Example:
         >>> Offset(3).cut_probabilities(5)

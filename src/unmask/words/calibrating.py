@@ -77,6 +77,7 @@ class Begun:
         rules: Rules to measure.
         kept: What is known of these texts.
         place: Where it is kept until all is measured.
+        note: A sentence for people if the run uses more texts than the last one without being told to.
     """
 
     taken: "Collected"
@@ -84,6 +85,7 @@ class Begun:
     rules: dict[str, Schedule]
     kept: Calibration
     place: Path
+    note: str = ""
 
 
 def begin(
@@ -158,7 +160,13 @@ def begin(
     wanted = {name: losses.order for name, losses in found.losses.items()} | wanted
     schedules = {name: rule.schedule for name, rule in found.rules.items()} | schedules
     place, fresh = output.with_name(f".{output.name}.part"), blank(model.fingerprint, more.sequences, seed)
-    return Begun(more, wanted, schedules, _continued(place, fresh), place)
+    note = ""
+    if texts.count is None:
+        note = (
+            f"'{output}' already has these measurements for {found.texts} texts: this run repeats them with "
+            f"{len(more)}. To keep {found.texts}, set --texts {found.texts}."
+        )
+    return Begun(more, wanted, schedules, _continued(place, fresh), place, note)
 
 
 def _continued(place: Path, fresh: Calibration) -> Calibration:

@@ -193,6 +193,6 @@ def _from_file(path: Path, length: int | None, monotone: bool) -> Data:
         notes = (
             f"The curve increased in places; isotonic regression changed it by up to {number(reading.change)} nats."
             if reading.change
-            else "The curve does not increase: nothing had to be mended.",
+            else "The curve does not increase, so nothing had to be changed.",
         )
     return Data(reading.curve, f"curve '{path.name}', length {reading.curve.length}", record, notes)

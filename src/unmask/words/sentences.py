@@ -129,14 +129,17 @@ def fewest(
         advice = f"No schedule of fewer than {length} steps can guarantee this target: reveal one token at a time."
     else:
         data_with = f"every distribution with {dependence(tc, dtc)}"
-        advice = f"Take '{row['size']}' with {counted(row['exact'], 'step')}: {nats(target)} or less for {data_with}."
+        advice = (
+            f"Take '{row['size']}' with {counted(row['exact'], 'step')}: the expected KL is {nats(target)} or less "
+        )
+        advice += f"for {data_with}."
     known = [row for row in measured if row["steps"] is not None]
     if known:
         best = min(known, key=lambda row: (row["steps"], row["expected_kl"]))
         advice += (
             f" If the data follow exactly this distribution, '{best['size']}' needs {counted(best['steps'], 'step')}"
         )
-        advice += "." if best["sure"] else "; this may only hold because fixed sizes happen to suit this length."
+        advice += "." if best["sure"] else ", but perhaps only because fixed sizes happen to suit this length."
     return advice
 
 
@@ -177,25 +180,28 @@ def _taken(found: Advice, length: int, equal: bool) -> str:
     if found.plan.schedule.blind and equal:
         spent = evaluated(found.evaluations)
     schedule = found.plan.schedule
+    kind = sizes.partition(":")[0] if schedule.blind else sizes  # the number after a blind size is its steps
     if isinstance(schedule.order, Blocks) and isinstance(schedule.size, size.Blind):
         inner, each = ranking.partition("/")[2] or ranking, counted(schedule.size.steps, "step")
         kind = sizes.partition(":")[0]
         tokens = counted(schedule.order.length, "token")
         tokens += "" if schedule.order.start is None else ", counted from the beginning"
         return f"Take blocks of {tokens}: {inner} order inside, {each} a block, {kind} sizes, {spent} in all.{looks}"
-    return f"Take the rule {found.order}: {ranking} order, {sizes} sizes, {spent}.{looks}"
+    return f"Take the rule {found.order}: {ranking} order, {kind} sizes, {spent}.{looks}"
 
 
 def _kept(found: Advice, target: float) -> str:
     """Whether the target is met."""
     assert found.limit is not None
     allowed = found.limit * (1 + 1e-12)
-    begin = f" The target of {target:g} bits per token above it is "
+    begin = f" The target, {target:g} bits per token above that cost, is "
     if found.cost <= allowed or found.plan.nll > allowed:
         return f"{begin}predicted to be {'met' if found.cost <= allowed else 'missed'}."
     more = bits(found.cost - found.limit, found.tokens)
     stricter = f"ask for a stricter target, such as {target - more:.2g}, or " if target - more >= 0.005 else ""
-    missed = f"{begin}met on the texts that the schedule was chosen on; on others expect to miss it by {more:.3f}."
+    missed = (
+        f"{begin}met on the texts that the schedule was chosen on; on other texts, expect to miss it by {more:.3f}."
+    )
     return f"{missed} To meet it there too, {stricter}calibrate with more texts."
 
 
@@ -212,18 +218,20 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     one_each = counted(length, "step") if tokens == length else "one token per step"
     price = (
         f"{what}: {cost:.3f} bits per token (standard error {about}{error_of:.3f}), which is "
-        f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best one-by-one likelihood among the "
-        f"measured orders, {best:.3f} in {_reference(found, calibration)} with {one_each}."
+        f"{abs(above):.3f}{paired} {'above' if above >= 0 else 'below'} the best cost of one token at a time among "
+        f"the measured orders, {best:.3f} in {_reference(found, calibration)} with {one_each}."
     )
     if target is not None and found.limit is not None:
         price += _kept(found, target)
         uncertain = error_of if found.above_error is None else bits(found.above_error, tokens)
         if uncertain > target and found.texts >= _FEW:
-            price += " The standard error is larger than the target: calibrate with more --texts before relying on it."
+            price += (
+                " The standard error is larger than the target: calibrate with more --texts before you rely on this."
+            )
     result.append(price)
     if found.texts < _FEW:
-        few = f"This was chosen on only {counted(found.texts, 'text')}"
-        end = "calibrate with more --texts before relying on it."
+        few = f"The schedule was chosen on only {counted(found.texts, 'text')}"
+        end = "calibrate with more --texts before you rely on this."
         if found.optimism is None:
             result.append(f"{few}, so the prediction is likely to be too low: {end}")
         else:
@@ -231,8 +239,8 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
     name, count, least = found.least
     if least + max(0.0, found.optimism or 0.0) < found.best * (1 - 1e-9):
         result.append(
-            f"The lowest measured cost is {bits(least, tokens):.3f}, {_named(name, calibration.rules)} with "
-            f"{counted(count, 'step')}. It is below that likelihood: a target of 0 can be met too."
+            f"The lowest measured cost is {bits(least, tokens):.3f}, for {_named(name, calibration.rules)} with "
+            f"{counted(count, 'step')}. This is below the cost of one token at a time, so a target of 0 can be met too."
         )
     if found.runner_up is not None:
         result.append(_runner_up(found, tokens, target))
@@ -240,17 +248,21 @@ def advice(found: Advice, calibration: Calibration, target: float | None) -> lis
         even = f"Even sizes in random order would cost {bits(found.even, tokens):.3f} with {steps}"
         if target is not None:
             needed = found.even_steps
-            even += f", and need {counted(needed, 'step')} for the target" if needed else ", and never meet the target"
+            even += (
+                f", and would need {counted(needed, 'step')} for the target"
+                if needed
+                else ", and would never meet the target"
+            )
         if found.even < found.cost:
-            even += ". So far nothing shows that the sizes advised are better: calibrate with more --texts"
+            even += ". So far nothing shows that the advised sizes are better: calibrate with more --texts"
         result.append(even + ".")
     if calibration.missing:
         missing, all_ = len(calibration.missing), len(calibration.wanted)
         rules = any("/" in name for name in calibration.wanted)
         result.append(
-            f"Only {all_ - missing} of {all_} orders {'and rules ' if rules else ''}are measured so far: "
-            f"{', '.join(calibration.missing)} {'is' if missing == 1 else 'are'} missing. Run the calibrate command "
-            "again to finish it."
+            f"Only {all_ - missing} of {all_} orders {'and rules ' if rules else ''}have been measured so far: "
+            f"{', '.join(calibration.missing)} {'is' if missing == 1 else 'are'} missing. Run the same "
+            "`unmask calibrate` command again to measure the rest."
         )
     return result
 
@@ -267,7 +279,11 @@ def _runner_up(found: Advice, tokens: float, target: float | None) -> str:
         result += f", {more:.3f} more (± {bits(found.runner_up_error, tokens):.3f}, on the same texts),"
     if target is not None:
         needed = found.runner_up_steps
-        result += f" and meet the target with {counted(needed, 'step')}" if needed else " and never meet the target"
+        result += (
+            f" and would meet the target with {counted(needed, 'step')}"
+            if needed
+            else " and would never meet the target"
+        )
     return result.rstrip(",") + "."
 
 

@@ -78,7 +78,8 @@ def rows_to_learn(path: Path, column: str | None, alphabet: str, length: int) ->
     note = ""
     if short:
         many, skipped = ("1 row is", "was") if len(short) == 1 else (f"{len(short):,} rows are", "were")
-        note = f"{many} shorter than {length} tokens and {skipped} skipped: the first is {where[short[0]]}."
+        first = "" if len(short) == 1 else "the first is "
+        note = f"{many} shorter than {length} tokens and {skipped} skipped: {first}{where[short[0]]}."
     return codec, Store.of_rows(kept, codec.vocab), len(short), note
 
 

@@ -140,7 +140,7 @@ def compare(family: str, values: Mapping[str, object], names: Iterable[str]) -> 
             groups = data.groups_of(setting.draws)
             for estimate in named.estimates(setting.draws, rng=rng):
                 estimates.append(estimate)
-                yield Stage(None, len(estimates), groups, f"{sum(each.draws for each in estimates)} draws of the curve")
+                yield Stage(None, len(estimates), groups, f"{sum(each.draws for each in estimates)} draws made")
             known = named.estimated(estimates)
         _keep(setting, known)
     done: list[Errors] = []

@@ -44,7 +44,8 @@ _FIXED: dict[str, Preset] = {
         "whole-comb", "even", 16, "A comb whose segments are all whole: the schedule that the causal model knows best.",
     ),
     "random, 16 steps": Preset(
-        "random", "even", 16, "Each step reveals 16 random tokens. This is what the guarantees are about.",
+        "random", "even", 16,
+        "Each step reveals 16 tokens at random positions. The guarantees hold for such schedules.",
     ),
     "confidence threshold 0.9": Preset(
         "confidence", "threshold:0.9", 16,
@@ -52,13 +53,14 @@ _FIXED: dict[str, Preset] = {
         "decide the number of steps.",
     ),
     "few first (MaskGIT)": Preset(
-        "confidence", "cosine", 16, "The surest tokens first: a few at the beginning, many at the end.",
+        "confidence", "cosine", 16,
+        "Each step reveals the tokens that the model is surest of: a few at the beginning, many at the end.",
     ),
     "left to right, one by one": Preset(
         "left-to-right", "even", 256, "One token per evaluation: slow, and with no error from parallel steps.",
     ),
     "second thoughts (ReMDM)": Preset(
-        "random", "even", 32, "Random order, and each step takes some earlier tokens back and draws them again.",
+        "random", "even", 32, "Random order. Each step also takes some earlier tokens back, to be drawn again.",
         "cap:0.1",
     ),
 }  # fmt: skip
@@ -104,8 +106,8 @@ def _advised(calibration: Calibration) -> Preset:
     found = advise(calibration, target=TARGET)
     cost = found.cost / found.tokens / math.log(2)
     sentence = (
-        f"The fewest evaluations that stay within {TARGET} bits per token of one token at a time: "
-        f"{evaluated(found.evaluations)} and {cost:.3f} bits per token on texts like those measured."
+        f"The fewest evaluations that cost at most {TARGET} bits per token more than one token at a time: "
+        f"{evaluated(found.evaluations)}, and {cost:.3f} bits per token on texts like those measured."
     )
     if found.measured:
         order, size = order_and_size(found.order, found.schedule)

@@ -31,7 +31,7 @@ _CHOSEN = ["even", "tc", "dtc", "minimax-min", "optimal"]
 _FIRST = "markov"
 _MEANING = {
     "dimension": "Free symbols, which determine all tokens",
-    "alphabet": "Values that a token can have",
+    "alphabet": "Number of values that a token can have",
     "stay": "Probability that a token is the same as the one before",
     "bias": "Probability of a 1, or of a 0; the same for all tokens",
 }
@@ -55,7 +55,7 @@ def build() -> Tab:
                 form.add(name, number, links.optional(links.real()))
             draws = whole_number(
                 0, least=0, most=tradeoffs.MOST_DRAWS, label="Draws",
-                info="0 computes the loss curve exactly; if that is out of reach, this many draws estimate it",
+                info="0 computes the loss curve exactly. Any other number estimates it from this many draws",
             )  # fmt: skip
             form.add("draws", draws, links.optional(links.whole(least=0, most=tradeoffs.MOST_DRAWS)))
             seed = whole_number(0, least=0, label="Seed", info="For a random code, and for the draws")
@@ -90,7 +90,7 @@ def build() -> Tab:
     changed = family.input(_filled, family, [length, *parameters, draws], **LIVE)
     follow(form, settled(form.changes(but=[family])).then, show, outputs, status)
     follow(form, changed.then, show, outputs, status)
-    stop(form, cancel, status, "Cancelled: what was computed until then is shown.")
+    stop(form, cancel, status, "Cancelled. The page shows what had been computed by then.")
     # A link may name another family, whose parameters must then be seen.
     family.change(_visible, family, parameters, **QUIET, queue=False, show_progress="hidden")
     return Tab(form, show, outputs, LONG, _usual)

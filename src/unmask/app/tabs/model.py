@@ -39,7 +39,7 @@ def build(writer: Model, calibration: Calibration | None, name: str) -> Tab:
                 info="Bits per token that you allow above the best cost of one token at a time",
             )  # fmt: skip
             form.add("target", target, links.optional(links.real(least=0)))
-            steps = whole_number(0, least=0, label="Steps", info="0 for as few as meet the target")
+            steps = whole_number(0, least=0, label="Steps", info="0 finds the fewest that meet the target")
             form.add("steps", steps, links.optional(links.whole(least=0)))
             form.finish()
             gr.HTML(

@@ -29,7 +29,7 @@ def build() -> Tab:
             gauges = [(entry.title, key) for key, entry in GAUGES.items()]
             measure = gr.Radio(
                 gauges, value="tc", label="Gauge",
-                info="What the guarantee is measured against",
+                info="The measure of dependence for the guarantee",
             )  # fmt: skip
             form.add("gauge", measure, links.one_of(list(GAUGES)))
             gr.HTML(glossary.folded({"size": FREE_SIZES, "gauge": GAUGES}))

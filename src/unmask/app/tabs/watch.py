@@ -85,20 +85,20 @@ def build(model: models.Model, calibration: Calibration | None = None) -> Tab:
             with gr.Column(min_width=240):
                 heat = real_slider(
                     minimum=0, maximum=2, value=1, label="Temperature",
-                    info="Both sides. 1 follows the model; 0 takes the most likely token.",
+                    info="For both sides. 1 follows the model; 0 takes the most likely token.",
                 )  # fmt: skip
                 form.add("temperature", heat, links.real(least=0), unsaid=1)
             with gr.Column(min_width=240):
                 mass = real_slider(
                     minimum=0.05, maximum=1, value=1, label="Top-p",
-                    info="Both sides. Draw only among the likeliest tokens of this total probability.",
+                    info="For both sides. Draw only from the likeliest tokens, up to this total probability.",
                 )  # fmt: skip
                 form.add("top-p", mass, links.real(least=0), unsaid=1)
     form.finish()
     gr.HTML(
         f"<p class='facts'>Models: {escape(', '.join(writers))}; up to {model.length} tokens. Both sides share one "
-        "seed: a position gets the same random number on either side. Bits are what a token costs under the model, "
-        "which is −log₂ of its probability when it was drawn.</p>"
+        "seed: a position gets the same random number on either side. The bits of a token are what it costs under the "
+        "model: −log₂ of the probability that it was drawn with.</p>"
     )
     address = gr.HTML(elem_id="watch-link", elem_classes="link")
 
