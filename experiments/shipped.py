@@ -68,7 +68,7 @@ def grouped(
     for row in rows:
         found.setdefault(named(row), []).append(value(row, **columns))
     if unknown := [key for key in main if key not in found]:
-        raise ValueError(f"no row is of {unknown}")
+        raise ValueError(f"there is no row for {unknown}")
     order = [*main, *(key for key in found if key not in main)]
     return [
         {

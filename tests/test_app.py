@@ -772,7 +772,8 @@ def test_a_damaged_calibration_is_one_sentence_about_the_file(calibration, tmp_p
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(calibration.to_json() | change))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration file, but '.*' is not: The calibration is damaged: "
+        ValueError,
+        match=r"^Argument 'file' must be a usable calibration file, but '.*' is not: The calibration is damaged: ",
     ) as caught:
         measured.read(str(file))
     assert str(caught.value).count(". ") == 0
@@ -790,7 +791,8 @@ def test_numbers_that_were_never_measured_are_refused(calibration, tmp_path, par
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(record))
     with pytest.raises(
-        ValueError, match=r"^Argument 'file' must be a calibration file, but '.*' is not: The calibration is damaged: "
+        ValueError,
+        match=r"^Argument 'file' must be a usable calibration file, but '.*' is not: The calibration is damaged: ",
     ):
         measured.read(str(file))
 

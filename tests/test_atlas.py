@@ -576,7 +576,7 @@ def test_advice_that_was_not_calibrated_is_no_table(toy, capsys):
     (folder / "calibration-both.json").unlink()
     with pytest.raises(SystemExit):
         toy("table")
-    said = "must hold the costs of all rules, and 1 have none, such as both advised. Measure them with: python -m"
+    said = "must hold the costs of all rules, but 1 is missing: both advised. Measure them with: python -m"
     assert said in capsys.readouterr().err
 
 
@@ -643,8 +643,9 @@ def test_a_damaged_file_is_one_sentence_with_its_name(toy, capsys, share):
             toy("measure write table", "--networks", "both")
         assert caught.value.code == 2
         said = capsys.readouterr().err
-        what = "networks" if name.endswith("safetensors") else "files"
-        assert said.startswith(f"Error: --folder must hold intact {what}, but '{path}' ")
+        network = name.endswith("safetensors")
+        must = "be a folder in which every network is intact" if network else "hold intact files"
+        assert said.startswith(f"Error: --folder must {must}, but '{path}' ")
         assert said.count("\n") == 1
         path.write_bytes(whole)
     toy("measure write table", "--networks", "both")
@@ -670,8 +671,8 @@ def test_tables_without_some_rules_are_written_only_if_somebody_asks_for_them(tm
         command.main([*words, "--parts", "table"])
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
-        "Error: --folder must hold the costs of all rules, and 4 have none, such as causal whole-comb/even:2, "
-        "causal random/even:2, causal margin/even:2. "
+        "Error: --folder must hold the costs of all rules, but 4 are missing: causal whole-comb/even:2, "
+        "causal random/even:2, causal margin/even:2, …. "
         "Measure them with: python -m experiments.atlas toy --parts measure\n"
     )
     assert {path: path.read_bytes() for path in results.iterdir()} == before

@@ -381,19 +381,19 @@ def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch):
     from experiments.atlas.kinds import KINDS
 
     for kind in KINDS.values():
-        with pytest.raises(InputError, match=r"must hold the data of the kind, but has no '[\w.-]+'\. Make it"):
+        with pytest.raises(InputError, match=r"must hold the data of the kind, but it has no '[\w.-]+'\. Make it"):
             kind().read(tmp_path)
     for name in ("books", "characters"):
-        with pytest.raises(InputError, match=r"must be a folder with the file 'data/.*', but none was named"):
+        with pytest.raises(InputError, match=r"must be a folder with the file 'data/.*', but no folder was given"):
             KINDS[name]().make(tmp_path, None)
-        with pytest.raises(InputError, match=f"but '{tmp_path}' has none"):
+        with pytest.raises(InputError, match=f"but '{tmp_path}' does not have it"):
             KINDS[name]().make(tmp_path, tmp_path)
-    with pytest.raises(InputError, match="'no-such-tool' is not installed"):
+    with pytest.raises(InputError, match="must be one whose tools are installed, but 'no-such-tool' is not"):
         files.fetch(tmp_path, "package", "00", ["no-such-tool"])
     with pytest.raises(InputError, match="but package cannot: no network"):
         files.fetch(tmp_path, "package", "00", [sys.executable, "-c", "raise SystemExit('no network')"])
     (tmp_path / "part.npy.bz2").write_bytes(b"something else")
-    with pytest.raises(InputError, match=r"must hold arrays, but .part\.npy\.bz2. is none"):
+    with pytest.raises(InputError, match=r"must hold arrays, but .part\.npy\.bz2. is not one"):
         files.load(tmp_path, "part")
     fetched(tmp_path / "fetched", digits, monkeypatch, b"")  # a folder below, with a package of another content
     monkeypatch.setattr(digits, "DIGEST", "00")
@@ -405,5 +405,7 @@ def test_the_command_says_what_is_missing_and_writes_nothing(tmp_path):
     words = ["-m", "experiments.atlas.make", "characters", "--folder", str(tmp_path / "new")]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "Error: --shared must be a folder with the file 'data/text8-72m.xz', but none was named.\n"
+    assert done.stderr == (
+        "Error: --shared must be a folder with the file 'data/text8-72m.xz', but no folder was given.\n"
+    )
     assert list((tmp_path / "new").iterdir()) == []

@@ -75,7 +75,8 @@ def test_no_result_that_was_set_aside_is_replaced(folder):
     place.mkdir(parents=True)
     (place / "costs-both.npz").write_text("other")
     before = names(folder)
-    with pytest.raises(InputError, match=r"hold results once, but '.*both-first-both' has costs-both\.npz, too"):
+    said = r"hold every result only once, but '.*both-first-both' also has costs-both\.npz"
+    with pytest.raises(InputError, match=said):
         owners.claim(folder, "both", "second", pytest.fail)
     assert names(folder) == before
     assert (place / "costs-both.npz").read_text() == "other"
@@ -97,7 +98,7 @@ def test_one_table_has_the_names_of_all_results():
 def test_results_that_nobody_recorded_are_left_to_their_owner(folder):
     (folder / "fingerprint-causal.txt").unlink()
     before = names(folder)
-    said = "says of which weights costs-causal.npz, whole-causal.json are. Move or remove these files."
+    said = "says so for costs-causal.npz, whole-causal.json. Move or remove these files."
     with pytest.raises(InputError, match=said):
         owners.claim(folder, "causal", "first-causal", pytest.fail)
     assert names(folder) == before

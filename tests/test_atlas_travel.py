@@ -62,7 +62,7 @@ def test_a_folder_that_was_not_packed_is_not_emptied(base, tmp_path, capsys, whe
     with pytest.raises(SystemExit) as caught:
         pack.main(["digits", "--base", str(base), "--carried", str(tmp_path / where)])
     assert caught.value.code == 2
-    said = f"Error: --carried must be a folder that is empty or was packed before, and '{tmp_path / where}' is neither."
+    said = f"Error: --carried must be a folder that is empty or was packed before, but '{tmp_path / where}' is neither."
     assert capsys.readouterr().err == f"{said} Name another one, or remove it yourself.\n"
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -79,7 +79,8 @@ def test_only_what_was_packed_is_removed_when_a_folder_is_packed_again(base, tmp
     (carried / "sudoku" / "train.npy.bz2").write_text("mine")
     with pytest.raises(SystemExit):
         pack.main(["sudoku", "--base", str(base), "--carried", str(carried)])
-    said = f"Error: --carried must have room, but '{carried / 'sudoku' / 'train.npy.bz2'}' is in the way."
+    foreign = carried / "sudoku" / "train.npy.bz2"
+    said = f"Error: --carried must hold no other file that would be overwritten, but '{foreign}' would be."
     assert capsys.readouterr().err.startswith(said)
     assert (carried / "digits" / "train.npy.bz2").exists()
 
@@ -106,7 +107,7 @@ def test_nothing_is_removed_if_data_are_missing(base, tmp_path, capsys):
     with pytest.raises(SystemExit) as caught:
         pack.main(["countdown", "--base", str(base), "--carried", str(carried)])
     assert caught.value.code == 2
-    assert "Error: --base must hold the data of the kind, but has no 'texts.npy.bz2'" in capsys.readouterr().err
+    assert "Error: --base must hold the data of the kind, but it has no 'texts.npy.bz2'" in capsys.readouterr().err
     assert (carried / "sudoku" / "train.npy.bz2").exists()
 
 
@@ -118,7 +119,10 @@ def test_too_much_to_travel_is_an_error_before_anything_is_packed(base, tmp_path
     with pytest.raises(SystemExit) as caught:
         pack.main(["sudoku", *words])
     assert caught.value.code == 2
-    said = "Error: --most-mib must have room for sudoku, but these take 0.00 MiB. Pack fewer kinds, and the others for"
+    said = (
+        "Error: --most-mib must be enough for sudoku, but the files take 0.00 MiB. Pack fewer kinds, and leave the "
+        "others for"
+    )
     assert capsys.readouterr().err.startswith(said)
     assert sorted(carried.rglob("*")) == before
     pack.main(["sudoku", *words[:-2]])  # without a limit
@@ -266,7 +270,7 @@ def test_what_is_strange_is_found_before_anything_is_changed(base, tmp_path, cap
 
     def fingerprint(path: Path, argument: str = "folder") -> str:
         if path.read_text() == "damaged":
-            raise InputError(argument, "hold intact networks", detail=f"but '{path}' is not")
+            raise InputError(argument, "be a folder in which every network is intact", detail=f"but '{path}' is not")
         return path.read_text()
 
     monkeypatch.setattr(owners, "fingerprint", fingerprint)
@@ -278,10 +282,11 @@ def test_what_is_strange_is_found_before_anything_is_changed(base, tmp_path, cap
     assert said.count("\n") == 1
     assert said.startswith(
         {
-            "here": f"Error: --base must hold intact networks, but '{path}' is not",
-            "there": f"Error: --bring must hold intact networks, but '{path}' is not",
+            "here": f"Error: --base must be a folder in which every network is intact, but '{path}' is not",
+            "there": f"Error: --bring must be a folder in which every network is intact, but '{path}' is not",
             "unknown": f"Error: --bring must hold networks that are called KIND-NETWORK, but '{path}' is none of these",
-            "unrecorded": f"Error: --base must say whose results it keeps, but nothing in '{home / 'sudoku'}' says of",
+            "unrecorded": "Error: --base must say which weights its results are from, but nothing in "
+            f"'{home / 'sudoku'}' says so for",
         }[where]
     )
     assert {path: path.read_bytes() for path in home.rglob("*.*") if path.is_file()} == before
@@ -306,7 +311,7 @@ def test_weights_that_are_damaged_are_named_with_their_option(tmp_path, capsys):
             command()
         assert caught.value.code == 2
         said = capsys.readouterr().err
-        assert said.startswith(f"Error: {option} must hold intact networks, but '{where}")
+        assert said.startswith(f"Error: {option} must be a folder in which every network is intact, but '{where}")
         assert "both.safetensors' is not: " in said
 
 

@@ -105,7 +105,7 @@ class Hesitant(Reactive):
 def test_sizes_that_do_not_split_the_positions_are_refused():
     with pytest.raises(
         ValueError,
-        match=r"The size must split the 12 masked positions into steps, but Short\(steps=4\) gave \[3, 3, 3, 2\]",
+        match=r"The size must split the 12 masked positions into steps, but Short\(steps=4\) returned \[3, 3, 3, 2\]",
     ):
         Sampler(PREDICTOR, Schedule(Short(4), order.Random())).run((1, 12), rng=[0])
 

@@ -238,7 +238,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
             ["--prompt", "a_Z__"],
             "--prompt must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 3.",
         ),
-        (["--prompt", "abc"], "--prompt must have a gap to fill: write '_' or"),
+        (["--prompt", "abc"], "--prompt must have a gap to fill, written as '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
         (["--prompt", "a____", "--length 3"], "--length must be at least 5, the length of the prompt, not 3."),
         (["--device tpu"], "--device must be auto, cpu or cuda, not 'tpu'."),

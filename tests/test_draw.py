@@ -195,10 +195,10 @@ def test_arguments_that_do_not_fit_get_one_sentence(draw):
         ((logits.long(), uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
         ((logits + 1j, uniform, rows), "Argument 'log_probabilities' must hold real numbers"),
         ((None, uniform, rows), "Argument 'log_probabilities' must be a tensor, not None"),
-        ((logits, uniform[:2], rows), "Argument 'uniform' must hold one number for each of 3 rows"),
+        ((logits, uniform[:2], rows), "Argument 'uniform' must hold one number for each of the 3 rows"),
         ((logits, uniform + 1, rows), "Argument 'uniform' must hold numbers that are at least 0 and less than 1"),
         ((logits, uniform * torch.nan, rows), "Argument 'uniform' must hold numbers that are at least 0"),
-        ((logits, uniform, rows[:2]), "Argument 'rows' must hold one index for each of 3 rows"),
+        ((logits, uniform, rows[:2]), "Argument 'rows' must hold one index for each of the 3 rows"),
         ((logits, uniform, rows + 0.5), "Argument 'rows' must hold one index"),
     ):
         with pytest.raises(InputError, match=sentence):

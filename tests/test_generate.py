@@ -211,7 +211,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"do_sample": True, "top_p": 0.5},
-            "Argument 'top_p' must not be used with 'top_k'. To turn off 'top_k', which is 50 by default in "
+            "Argument 'top_p' cannot be used with 'top_k'. To turn off 'top_k', which is 50 by default in "
             "transformers, pass top_k=0.",
         ),
         (
@@ -254,7 +254,7 @@ def test_mistakes_of_the_callable_itself_are_found_when_it_is_made(model):
         with pytest.raises(InputError) as caught:
             Generate(**{"schedule": "comb/even:2", "rng": 0, **settings})
         assert str(caught.value).startswith(message)
-    with pytest.raises(InputError, match=r"^Pass this to model[.]generate\(…, custom_generate=…\)"):
+    with pytest.raises(InputError, match=r"^Pass this object as custom_generate to model[.]generate, "):
         Generate("comb/even:2", rng=0)(model, torch.tensor([[1]]))
     unmasked = Masked(Config(mask_token_id=None))
     with pytest.raises(InputError, match=r"^Argument 'mask' must be given[.] The model's configuration has no"):

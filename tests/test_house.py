@@ -126,7 +126,7 @@ def test_a_run_that_breaks_its_weights_says_which_option_to_lower_and_leaves_not
     done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=PLAIN, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        "Error: The weights are not numbers, or too large to save, after step 1. Lower the --rate; the last "
+        "Error: The weights are not numbers, or too large to save, after step 1. Lower --rate. The last "
         "checkpoint, if there is one, is intact."
     )
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]

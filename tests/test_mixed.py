@@ -112,6 +112,8 @@ def test_a_calibration_of_such_texts_survives_its_file(tmp_path):
             mine, theirs = (each.plan(name, 4).size.fitted(count).sizes(count) for each in (again, found))
             assert mine.tolist() == theirs.tolist()
         assert again.plan(name, 4).nll == pytest.approx(found.plan(name, 4).nll, rel=1e-6)
+    with pytest.raises(ValueError, match=r"^Argument 'sizes' must be for texts that all have the same number of to"):
+        again.predict("random", size.Even(4).sizes(LENGTH))
     even = Schedule(size.Even(4), order.Spread())
     assert forecast(again, even).nll == pytest.approx(forecast(found, even).nll, rel=1e-6)
     (tmp_path / "bad.json").write_text((tmp_path / "c.json").read_text().replace('"tokens": [', '"tokens": [0, '))

@@ -90,7 +90,7 @@ def test_an_order_of_ones_own_gives_one_number_for_each_position(values):
         def score(self, prediction):
             return values
 
-    with pytest.raises(InputError, match="The order must return one number for each of 8 positions, but <"):
+    with pytest.raises(InputError, match="The order must return one number for each of the 8 positions, but <"):
         Sampler(PREDICTOR, Schedule(size.Even(2), Odd())).run((1, LENGTH), rng=[0])
 
 
@@ -109,7 +109,7 @@ def test_a_size_of_ones_own_gives_one_number_for_each_sequence(answer):
         def count(self, ranked):
             return answer
 
-    with pytest.raises(InputError, match="The size must return one number for each of 1 sequences, but <"):
+    with pytest.raises(InputError, match="The size must return one number for each sequence, but <"):
         Sampler(PREDICTOR, Schedule(Odd(), order.Random())).run((1, LENGTH), rng=[0])
 
 

@@ -265,7 +265,10 @@ def test_a_tokenizer_of_transformers_serves(folder):
             "mine.py:nothing",
             "must be a function that returns an unmask.models.Model or unmask.models.Bare, but 'noth",
         ),
-        ("mine.py:wrong_mask", "its mask must be a token id that the module takes, not 6, and the module fails at li"),
+        (
+            "mine.py:wrong_mask",
+            "its mask must be a token id that the module takes, not 6, because the module fails at li",
+        ),
         ("mine.py:negative_mask", "its mask must be at least 0, not -1."),
         ("mine.py:wrong_tokens", "its vocab must be the number of tokens of the tokenizer, 3 without the mask, not 5."),
         ("mine.py:wrong_shape", "must return logits of shape (1, 16, 5), not (1, 16, 4)."),

@@ -193,6 +193,19 @@ def test_log_linear_sizes_alone_may_have_more_steps_than_tokens():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_sizes_that_are_drawn_say_how_to_draw_them(family):
+    schedule = family(2)
+    if isinstance(schedule, size.Planned):
+        assert schedule.sizes(8).sum() == 8
+        return
+    name = type(schedule).__name__
+    said = rf"^{name} draws its sizes at random, so it has no fixed sizes\. Call draw\(length, rng=…\) instead\.$"
+    with pytest.raises(ValueError, match=said):
+        schedule.sizes(8)
+    assert schedule.draw(8, rng=0).sum() == 8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_steps_must_be_a_positive_integer(family):
     with pytest.raises(ValueError, match="Argument 'steps' must be at least 1, not 0"):
         family(0)

@@ -492,7 +492,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path):
 def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path):
     store = Store.of("ab ba " * 500, Alphabet("ab "))
     config = nn.Config(vocab=3, length=12, width=32, layers=1, heads=2, hidden=48)
-    with pytest.raises(ValueError, match="Lower the 'rate'"):
+    with pytest.raises(ValueError, match="Lower 'rate'"):
         train(config, store, Recipe(steps=200, batch=8, rate=1e30, warmup=1, clip=1e30), every=10)
 
 

@@ -126,14 +126,15 @@ def test_rows_get_evaluations_in_proportion_to_their_length(weights, tmp_path):
     ("words", "sentence"),
     [
         ([], "Give either --model or --tiny."),
-        (["--model", "x"], "--data must be given. For instance --data wikitext=wikitext.jsonl."),
+        (["--model", "x"], "--data must be given. For example: --data wikitext=wikitext.jsonl."),
         (["--model", "x", "--data", "a=none.txt"], "--data must be the name of an existing file, not 'none.txt'."),
         (["--tiny", "--rules", "best"], "--rules must be some of margin in blocks, threshold,"),
         (
             ["--tiny", "--evaluations", "0"],
-            "--evaluations must be numbers from 1 to 32, the tokens of a window, not '0'",
+            "--evaluations must be numbers from 1 to 32, the length of a window, not '0'",
         ),
-        (["--tiny", "--code", "nowhere"], "--code must name a folder, and go with --tiny, not 'nowhere'."),
+        (["--model", "x", "--code", "."], "--code must be left out without --tiny."),
+        (["--tiny", "--code", "nowhere"], "--code must be the name of an existing folder, not 'nowhere'."),
         (["--tiny", "--texts", "1"], "--texts must be at least 2, not 1."),
     ],
 )
@@ -152,7 +153,7 @@ def test_another_measurement_is_not_mixed_with_the_first(weights, tmp_path, caps
     before = (tmp_path / "texts.csv").read_bytes()
     with pytest.raises(SystemExit, match="2"):
         made(weights, *words, "--seed", 1)
-    assert "was begun with another seed. Choose another --output." in capsys.readouterr().err
+    assert "differs in its seed. Choose another --output." in capsys.readouterr().err
     assert (tmp_path / "texts.csv").read_bytes() == before
 
 

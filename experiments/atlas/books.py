@@ -93,7 +93,7 @@ class Books(Kind):
             tokenizer = learned(files.source(shared, "books-train.txt.xz"), self.vocab)
             if tokenizer.get_vocab_size() != self.vocab:
                 found = str(tokenizer.get_vocab_size())
-                raise InputError("shared", f"hold a text with {self.vocab} different pieces", found=found)
+                raise InputError("shared", f"hold a text with {self.vocab} different word pieces", found=found)
             with replacing(path) as temporary:
                 tokenizer.save(str(temporary))
         for split in SPLITS:

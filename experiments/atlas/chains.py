@@ -48,7 +48,7 @@ def counted(path: Path) -> Integers:
     for start in range(0, len(raw) - 2, 1 << 22):
         tokens = number[np.frombuffer(raw[start : start + (1 << 22) + 2], dtype=np.uint8)]
         if tokens.min() < 0:
-            raise SystemExit(f"{path} must hold the letters a to z and spaces alone.")
+            raise SystemExit(f"{path} must hold only spaces and the letters a to z.")
         codes = (tokens[:-2] * vocab + tokens[1:-1]) * vocab + tokens[2:]
         result += np.bincount(codes, minlength=result.size)
     return result.reshape(vocab, vocab, vocab)

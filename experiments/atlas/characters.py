@@ -30,7 +30,8 @@ def numbers(text: bytes) -> NDArray[np.uint8]:
     table[np.frombuffer(LETTERS.encode(), dtype=np.uint8)] = np.arange(len(LETTERS))
     found = table[np.frombuffer(text, dtype=np.uint8)]
     if found.max(initial=0) == 255:
-        raise InputError("shared", "hold a text8 of the letters a to z and spaces", detail="but it has others")
+        must = "hold a text8 of spaces and the letters a to z"
+        raise InputError("shared", must, detail="but it has other characters")
     return found
 
 
@@ -67,9 +68,9 @@ class Characters(Kind):
             with lzma.open(path) as file:
                 found = numbers(file.read(self.ends[-1]))
         except (lzma.LZMAError, EOFError):
-            raise InputError("shared", f"hold a file '{SOURCE}' that is complete") from None
+            raise InputError("shared", f"hold a complete file '{SOURCE}'", detail="but it is damaged") from None
         if len(found) < self.ends[-1]:
-            raise InputError("shared", f"hold a text8 of {self.ends[-1]} characters", found=str(len(found)))
+            raise InputError("shared", f"hold a text8 of at least {self.ends[-1]} characters", found=str(len(found)))
         return found
 
     def alphabet(self, folder: Path) -> dict[str, str]:

@@ -39,7 +39,7 @@ def images(package: Path, split: str) -> NDArray[np.uint8]:
     # The IDX format: two zeros, the type, the number of axes, the size of each, then the numbers.
     head = np.frombuffer(content[:16], dtype=">i4")
     if head[0] != 0x803 or len(content) != 16 + np.prod(head[1:]):
-        raise InputError("folder", "hold images in the IDX format", detail=f"but {package.name} has others")
+        raise InputError("folder", "hold images in the IDX format", detail=f"but those of '{package.name}' are not")
     return np.frombuffer(content, dtype=np.uint8, offset=16).reshape(int(head[1]), -1)
 
 

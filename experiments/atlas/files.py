@@ -72,7 +72,7 @@ def load(folder: Path, name: str) -> NDArray[Any]:
     except (OSError, EOFError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # it cannot be read at all
             raise
-        raise InputError("folder", "hold arrays", detail=f"but '{path.name}' is none") from None
+        raise InputError("folder", "hold arrays", detail=f"but '{path.name}' is not one") from None
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def intact(path: Path) -> Generator[None]:
     except (*_DAMAGED, OSError) as error:  # among them what the library refuses, which does not know the file
         if isinstance(error, OSError) and error.errno is not None:  # it cannot be read at all
             raise
-        remedy = "Bring an intact one, or remove it and run the command again."
+        remedy = "Replace it with an intact file, or remove it and run the command again."
         detail = f"but '{path}' cannot be used"
         raise InputError("folder", "hold intact files", detail=detail, remedy=remedy) from None
 
@@ -127,16 +127,16 @@ def network(path: Path, argument: str = "folder") -> "tuple[Network, dict[str, A
     try:
         return load(path)
     except InputError as error:
-        detail = error.detail or f"but '{path}' must {error.must}"
-        remedy = "Bring an intact file, or remove it."
-        raise InputError(argument, "hold intact networks", detail=detail, remedy=remedy) from None
+        detail = error.detail or f"but '{path}' cannot be loaded"
+        must, remedy = "be a folder in which every network is intact", "Replace it with an intact file, or remove it."
+        raise InputError(argument, must, detail=detail, remedy=remedy) from None
 
 
 def check_made(path: Path) -> None:
     """Refuse a folder in which a file of a kind is missing."""
     if not path.is_file():
         remedy = "Make it with: python -m experiments.atlas.make"
-        raise InputError("folder", "hold the data of the kind", detail=f"but has no '{path.name}'", remedy=remedy)
+        raise InputError("folder", "hold the data of the kind", detail=f"but it has no '{path.name}'", remedy=remedy)
 
 
 def source(shared: Path | None, name: str) -> Path:
@@ -147,7 +147,7 @@ def source(shared: Path | None, name: str) -> Path:
     """
     path = Path() if shared is None else shared / "data" / name
     if not path.is_file():
-        found = "but none was named" if shared is None else f"but '{shared}' has none"
+        found = "but no folder was given" if shared is None else f"but '{shared}' does not have it"
         raise InputError("shared", f"be a folder with the file 'data/{name}'", detail=found)
     return path
 
@@ -172,12 +172,13 @@ def fetch(folder: Path, name: str, digest: str, command: Sequence[str]) -> Path:
         try:
             done = subprocess.run(command, cwd=place, capture_output=True, text=True)
         except FileNotFoundError:
-            raise InputError("kind", f"be one whose tools are here, and '{command[0]}' is not installed") from None
+            detail = f"but '{command[0]}' is not"
+            raise InputError("kind", "be one whose tools are installed", detail=detail) from None
         if done.returncode or not path.exists():
             last = (done.stderr.strip().splitlines() or ["nothing was written"])[-1]
             raise InputError("kind", "be one whose package can be fetched", detail=f"but {name} cannot: {last[:200]}")
     if sha256(path.read_bytes()).hexdigest() != digest:
-        raise InputError("folder", f"hold the {name} that was published", detail=f"but '{path}' is another file")
+        raise InputError("folder", f"hold the {name} that was published", detail=f"but '{path}' is a different file")
     return path
 
 

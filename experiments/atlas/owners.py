@@ -84,12 +84,13 @@ def leaving(folder: Path, network: str) -> dict[Path, Path]:
     if not found:
         return {}
     if known is None:
-        detail = f"but nothing in '{folder}' says of which weights {_listed(found)} are"
-        raise InputError("folder", "say whose results it keeps", detail=detail, remedy="Move or remove these files.")
+        detail = f"but nothing in '{folder}' says so for {_listed(found)}"
+        must, remedy = "say which weights its results are from", "Move or remove these files."
+        raise InputError("folder", must, detail=detail, remedy=remedy)
     place = _aside(folder, network, known)
     if twice := [path for path in found[:-1] if (place / path.name).exists()]:
-        detail = f"but '{place}' has {_listed(twice)}, too"
-        raise InputError("folder", "hold results once", detail=detail, remedy="Move or remove one of the two.")
+        detail, remedy = f"but '{place}' also has {_listed(twice)}", "Move or remove one of the two."
+        raise InputError("folder", "hold every result only once", detail=detail, remedy=remedy)
     return {path: place / path.name for path in found}
 
 

@@ -50,9 +50,9 @@ def pack(kinds: Sequence[str], base: Path, carried: Path, *, networks: bool, mos
     sizes = {kind: sum(path.stat().st_size for path in paths) for kind, paths in found.items()}
     size = sum(sizes.values())
     if most is not None and size > most * MIB:
-        detail = f"but these take {size / MIB:.2f} MiB"
-        remedy = "Pack fewer kinds, and the others for a later command."
-        raise InputError("most_mib", f"have room for {', '.join(kinds)}", detail=detail, remedy=remedy)
+        detail = f"but the files take {size / MIB:.2f} MiB"
+        remedy = "Pack fewer kinds, and leave the others for a later command."
+        raise InputError("most_mib", f"be enough for {', '.join(kinds)}", detail=detail, remedy=remedy)
     wanted = {f"{kind}/{path.name}": path for kind, paths in found.items() for path in paths}
     before = _before(carried, wanted)
     for name in before:
@@ -83,12 +83,12 @@ def _before(carried: Path, wanted: Iterable[str]) -> list[str]:
     with suppress(OSError, ValueError):  # it was not packed, or before names were kept
         found = json.loads((carried / MARK).read_text(encoding="utf-8"))
     if not isinstance(found, list):
-        must = f"be a folder that is empty or was packed before, and '{carried}' is neither"
-        raise InputError("carried", must, remedy="Name another one, or remove it yourself.")
+        must, detail = "be a folder that is empty or was packed before", f"but '{carried}' is neither"
+        raise InputError("carried", must, detail=detail, remedy="Name another one, or remove it yourself.")
     before = [name for name in found if isinstance(name, str) and re.fullmatch(r"\w+/[\w.-]+", name)]
     if other := next((name for name in wanted if name not in before and (carried / name).exists()), None):
-        detail = f"but '{carried / other}' is in the way"
-        raise InputError("carried", "have room", detail=detail, remedy="Move it, or name another folder.")
+        must, detail = "hold no other file that would be overwritten", f"but '{carried / other}' would be"
+        raise InputError("carried", must, detail=detail, remedy="Move it, or name another folder.")
     return before
 
 

@@ -54,7 +54,8 @@ def tables(atlas: Atlas, results: Path, *, partial: bool = False) -> None:
     if without := unmeasured(atlas):
         if not partial:
             remedy = f"Measure them with: {measure}"
-            detail = f"and {len(without)} have none, such as {', '.join(without[:3])}"
+            some = ", ".join(without[:3]) + (", …" if without[3:] else "")
+            detail = f"but {len(without)} {'are' if without[1:] else 'is'} missing: {some}"
             raise InputError("folder", "hold the costs of all rules", detail=detail, remedy=remedy)
         say(f"{atlas.kind.name}: not measured, and in no table: {', '.join(without)}")
     # Each order is a long list, and a figure has no use for it.

@@ -158,12 +158,14 @@ def _files(given: argparse.Namespace) -> dict[str, Path]:
 
 
 def _check(given: argparse.Namespace, files: dict[str, Path]) -> None:
-    if given.code is not None and not (given.tiny and given.code.is_dir()):
-        raise InputError("code", "name a folder, and go with {tiny}", found=f"'{given.code}'")
+    if given.code is not None and not given.tiny:
+        raise InputError("code", "be left out without {tiny}")
+    if given.code is not None and not given.code.is_dir():
+        raise InputError("code", "be the name of an existing folder", found=f"'{given.code}'")
     if given.tiny == (given.model is not None):
         raise InputError("", "Give either {model} or {tiny}")
     if not given.tiny and not files:
-        raise InputError("data", "be given", remedy="For instance {data} wikitext=wikitext.jsonl.")
+        raise InputError("data", "be given", remedy="For example: {data} wikitext=wikitext.jsonl.")
     for option, file in [*(("data", each) for each in files.values()), ("text", given.text)]:
         if file is not None and not file.is_file():  # before a large model is loaded
             raise InputError(option, "be the name of an existing file", found=f"'{file}'")
@@ -190,15 +192,15 @@ def _plan(given: argparse.Namespace) -> protocol.Run:
     if unknown := [each for each in rules if each not in protocol.RULES]:
         raise InputError("rules", f"be some of {', '.join(protocol.RULES)}", found=f"'{unknown[0]}'")
     if "advised" in rules and given.text is None and not given.tiny:
-        remedy = "Without one, leave 'advised' out of the {rules}."
-        raise InputError("text", "be a text of your own, to calibrate on", remedy=remedy)
+        remedy = "The rule 'advised' is calibrated on your own text. Without one, list the other rules with {rules}."
+        raise InputError("text", "be given", remedy=remedy)
     return protocol.Run(length, budgets, given.block, given.batch, given.seed, rules)
 
 
 def _numbers(words: str, most: int) -> list[int]:
     found = [int(word) if word.strip().isdecimal() else 0 for word in words.split(",")]
     if not all(1 <= number <= most for number in found):
-        raise InputError("evaluations", f"be numbers from 1 to {most}, the tokens of a window", found=f"'{words}'")
+        raise InputError("evaluations", f"be numbers from 1 to {most}, the length of a window", found=f"'{words}'")
     return found
 
 

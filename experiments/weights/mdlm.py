@@ -61,14 +61,14 @@ def load(name: str, device: str, trusted: bool, tokenizer: Any = None) -> models
     import transformers
 
     if not trusted:
-        remedy = "If you have read it and trust it, allow it by {trust_remote_code}."
-        raise InputError("", f"The model '{name}' brings Python code of its own", remedy=remedy)
+        remedy = "If you have read it and trust it, add {trust_remote_code}."
+        raise InputError("", f"The model '{name}' comes with its own Python code", remedy=remedy)
     try:
         network = transformers.AutoModelForMaskedLM.from_pretrained(name, trust_remote_code=True)
         tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained("gpt2")
     except Exception as error:  # the library raises whatever its parts do
         old = int(transformers.__version__.partition(".")[0]) < 5 or "all_tied_weights_keys" not in str(error)
-        remedy = "" if old else "Its code was written for transformers 4: install 'transformers<5'."
+        remedy = "" if old else "Its code was written for transformers 4. Run: pip install 'transformers<5'"
         said = " ".join(str(error).split()) or type(error).__name__
         detail = f"unlike '{name}': {said}"
         raise InputError("model", "be MDLM's network as it was published", detail=detail, remedy=remedy) from None

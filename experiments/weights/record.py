@@ -123,7 +123,7 @@ class Record:
                     raise InputError(
                         "output",
                         "be a folder of the same measurement",
-                        detail=f"but that in '{self.folder}' was begun with another {name}",
+                        detail=f"but the one in '{self.folder}' differs in its {name}",
                         remedy="Choose another {output}.",
                     )
                 task[name] = {**other, **mine} if both else mine

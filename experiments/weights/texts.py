@@ -60,7 +60,7 @@ def taken(model: models.Model, name: str, file: Path, length: int, count: int, *
         raise (error.about(option) if error.argument == "data" else error) from None
     if len(pieces) < 2:
         what = "two texts" if whole else f"two windows of {length} tokens"
-        raise InputError(option, f"hold at least {what}", detail=f"and '{file}' holds {len(pieces)}")
+        raise InputError(option, f"hold at least {what}", detail=f"but '{file}' holds {len(pieces)}")
     places = np.unique(np.linspace(0, len(pieces) - 1, min(count, len(pieces))).round().astype(int))
     chosen = [pieces[place] for place in places]
     counts = tuple(len(model.codec.decode(piece.tolist()).split()) for piece in chosen)
@@ -77,7 +77,7 @@ def end_of(model: models.Model) -> int | None:
 def _encoded(model: models.Model, found: Iterable) -> Iterator[NDArray[np.int64]]:
     for row in found:
         if row.text is None:
-            raise InputError("data", "have a text in each row", detail=f"and {row.where} has none")
+            raise InputError("data", "have a text in each row", detail=f"but {row.where} has none")
         yield encode(model, row).tokens
 
 

@@ -90,7 +90,7 @@ def saved(folder: Path, code: Path, classes: Mapping[str, str], shape: Mapping[s
 
     files = sorted({f"{each.partition('.')[0]}.py" for each in classes.values()})
     if missing := [name for name in files if not (code / name).is_file()]:
-        raise InputError("code", f"hold {missing[0]}", detail=f"which '{code}' does not")
+        raise InputError("code", f"hold {missing[0]}", detail=f"but '{code}' does not")
     folder.mkdir(parents=True, exist_ok=True)
     for file in code.glob("*.py"):
         shutil.copy(file, folder)

@@ -178,7 +178,7 @@ def _listed(rows: object, masked: object) -> Sequences:
     if masked is not None:
         flags = check.listed("masked", masked, "be a list with a list of booleans for each sequence")
         if len(flags) != len(ids):
-            raise check.InputError("masked", f"hold a list for each of {len(ids)} sequences", found=f"{len(flags)}")
+            raise check.InputError("masked", f"hold a list for each of the {len(ids)} sequences", found=f"{len(flags)}")
         hidden = [_booleans(row, each.size) for row, each in zip(flags, ids, strict=True)]
     lengths = np.array([row.size for row in ids], dtype=np.int64)
     width = int(lengths.max(initial=0))

@@ -151,7 +151,7 @@ class UnmaskingScheduler(SchedulerMixin, ConfigMixin):
                 "mask_token_id",
                 "be a token id",
                 found="None",
-                remedy="Pass the token id of the model's mask to the pipeline.",
+                remedy="Pass the token id of the model's mask token to the pipeline.",
             )
         hosted = Hosted(self.schedule, mask_token_id, _draw(sampling_method, temperature, top_p, top_k))
         if int(timestep) == 0 or self._state is None or self._state.tokens.shape != sample.shape:

@@ -90,7 +90,9 @@ class Generate:
     ) -> Any:
         """What `generate` calls."""
         if generation_config is None:
-            raise check.InputError("", "Pass this to model.generate(…, custom_generate=…), which prepares its input")
+            raise check.InputError(
+                "", "Pass this object as custom_generate to model.generate, which prepares the input"
+            )
         _check_followed(model, generation_config, logits_processor, stopping_criteria)
         given = generation_config.max_length
         new = check.integer("max_new_tokens", (given or 0) - input_ids.shape[1], least=1)

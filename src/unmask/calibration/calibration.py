@@ -114,8 +114,10 @@ class Calibration:
         losses = self._named(name)
         if not isinstance(losses, OneLength):
             raise check.InputError(
-                "sizes", "be a size schedule, because the texts differ in length", remedy="Use forecast instead."
-            )
+                "sizes", "be for texts that all have the same number of tokens to fill",
+                detail="but this calibration's texts have different numbers",
+                remedy="Call unmask.calibration.forecast(calibration, schedule) instead.",
+            )  # fmt: skip
         return losses.cost(sizes)
 
     def plan(self, name: str, steps: int) -> Forecast:

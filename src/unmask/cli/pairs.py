@@ -36,7 +36,7 @@ def check_pairs(
     places = {"output": output, "dependence": dependence, "figure": figure}
     for (one, place), (other, same) in combinations([each for each in places.items() if each[1] is not None], 2):
         if place is not None and same is not None and place.absolute() == same.absolute():
-            raise check.InputError(other, f"be a different file from {{{one}}}", found=f"the same file '{same}'")
+            raise check.InputError(other, f"be a different file from {{{one}}}", detail=f"but both are '{same}'")
     for option, given in (("layout", layout), ("figure", figure)):
         if given is not None and dependence is None:
             raise check.lacking(option, "{dependence}")
@@ -83,10 +83,11 @@ def check_measurable_pairs(
     cells = layout[0] * layout[1]
     if not rows.equal:
         what = f"be used with sequences of {cells:,} tokens each, one for each cell"
-        raise check.InputError("layout", what, found=f"with sequences of up to {int(rows.lengths.max()):,}")
+        raise check.InputError("layout", what, found="with sequences of different lengths")
     if rows.tokens.shape[1] != cells:
         shorter = 1 < cells < rows.tokens.shape[1]
-        raise wrong_cells(layout, rows.tokens.shape[1], f"Or set {{length}} {cells}." if shorter else "")
+        remedy = f"Change the layout, or set {{length}} {cells}." if shorter else ""
+        raise wrong_cells(layout, rows.tokens.shape[1], remedy)
 
 
 def measured_pairs(

@@ -154,7 +154,7 @@ class Ray(Engine):
             raise check.InputError(
                 "",
                 f"A worker needs {needs}, but no machine in the cluster has {has}",
-                remedy="Use the device cpu." if self.gpu else "Set OMP_NUM_THREADS to fewer threads.",
+                remedy="Use the device cpu." if self.gpu else "Set OMP_NUM_THREADS to a smaller number.",
             )
         return self.workers or room
 
@@ -218,8 +218,9 @@ def _answer(ray: Any, done: Any, index: int, retries: int) -> tuple[Any, int]:
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None  # of the way to the worker: something there cannot be imported, say
     except ray.exceptions.WorkerCrashedError:
+        died = f"{retries + 1} workers" if retries else "its worker"
         raise ChildProcessError(
-            f"Shard {index} failed: {retries + 1} workers died while computing it, perhaps for lack of memory."
+            f"Shard {index} failed: {died} died while computing it, perhaps for lack of memory."
         ) from None
     except ray.exceptions.RayError as error:
         reason = str(error).split("\n")[0].rstrip(".")

@@ -180,7 +180,7 @@ def information_curve(joint: ArrayLike) -> NDArray[np.float64]:
             "joint",
             "have at most 2^31 cells, including its margins",
             found=f"{cells}",
-            remedy="`unmask.distribution.estimate_curve` estimates the curve instead.",
+            remedy="To estimate the curve instead, use unmask.distribution.estimate_curve.",
         )
     length = joint.ndim
     sums = _entropy_by_size(joint)

@@ -299,7 +299,7 @@ def _said(argument: str, must: str, *, subject: str = "it", found: str = "") -> 
     except BaseException as error:  # a file that exits, too
         if isinstance(error, Exception) and exhausted(error):
             raise
-        why = f"{'and' if found else 'but'} {subject} fails{_line(error)}: {_reason(error)}"
+        why = f"{'because' if found else 'but'} {subject} fails{_line(error)}: {_reason(error)}"
         raise check.InputError(argument, must, found=found, detail=why) from error
 
 

@@ -47,7 +47,7 @@ def start_of(model: Model, prompt: str | None, length: int | None, *, chat: bool
     if mask not in tokens:
         raise check.InputError(
             "prompt",
-            "have a gap to fill: write '_' or the model's own mask token for each gap",
-            remedy="Or give a larger {length} to continue the prompt.",
+            "have a gap to fill, written as '_' or as the model's own mask token",
+            remedy="To continue the prompt instead, give a larger {length}.",
         )
     return torch.tensor([tokens], device=model.device), 0

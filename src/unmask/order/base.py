@@ -84,7 +84,7 @@ def ascending(positions: object) -> Positions:
         raise check.InputError("positions", "be a list of integers", found=found)
     given = given.astype(np.int64, copy=False)
     if (given[1:] <= given[:-1]).any():
-        raise check.InputError("positions", "be in ascending order, each listed only once")
+        raise check.InputError("positions", "be different positions in ascending order")
     return given
 
 

@@ -107,7 +107,8 @@ class _Draws:
         if sizes.sum() != count or sizes.min() < 0:
             raise check.InputError(
                 "",
-                f"The size must split the {count} masked positions into steps, but {size!r} gave {sizes.tolist()[:16]}",
+                f"The size must split the {count} masked positions into steps, "
+                f"but {size!r} returned {sizes.tolist()[:16]}",
             )
         return size.steps, sizes[sizes > 0]
 

@@ -247,7 +247,7 @@ def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) 
     check.instance("uniform", uniform, Tensor, "be a tensor")
     if uniform.shape != given.shape[:1] or not uniform.is_floating_point():
         found = f"{uniform.dtype} of shape {tuple(uniform.shape)}"
-        raise check.InputError("uniform", f"hold one number for each of {len(given)} rows", found=found)
+        raise check.InputError("uniform", f"hold one number for each of the {len(given)} rows", found=found)
     if seen(uniform, lambda found: ~((found >= 0) & (found < 1))):
         raise check.InputError("uniform", "hold numbers that are at least 0 and less than 1")
     if rows is None:
@@ -255,7 +255,7 @@ def _arguments(log_probabilities: Tensor, uniform: Tensor, rows: Tensor | None) 
     check.instance("rows", rows, Tensor, "be a tensor of indices")
     if rows.shape != given.shape[:1] or not integral(rows):
         found = f"{rows.dtype} of shape {tuple(rows.shape)}"
-        raise check.InputError("rows", f"hold one index for each of {len(given)} rows", found=found)
+        raise check.InputError("rows", f"hold one index for each of the {len(given)} rows", found=found)
 
 
 def _tempered(log_probabilities: Tensor, temperature: float) -> Tensor:

@@ -22,9 +22,7 @@ def counted(size: Reactive, ranking: "Ranking") -> "tuple[Ranking, Tensor]":
         ranking = ranking.preferring(first)
     count: object = size.count(ranking)
     if not isinstance(count, Tensor) or count.shape != ranking.valid.shape[:1]:
-        raise check.InputError(
-            "", f"The size must return one number for each of {len(ranking.valid)} sequences, but {size!r} did not"
-        )
+        raise check.InputError("", f"The size must return one number for each sequence, but {size!r} did not")
     if bool((ranking.valid.any(dim=1) & (count < 1)).any()):
         raise check.InputError("", f"The size must reveal at least one of the masked positions, but {size!r} did not")
     return ranking, count

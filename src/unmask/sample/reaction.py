@@ -226,6 +226,6 @@ def scored(within: ReactiveOrder, prediction: Prediction, rows: Tensor) -> Tenso
     score: object = within.score(prediction)
     if not isinstance(score, Tensor) or score.shape != rows.shape:
         raise check.InputError(
-            "", f"The order must return one number for each of {rows.numel()} positions, but {within!r} did not"
+            "", f"The order must return one number for each of the {rows.numel()} positions, but {within!r} did not"
         )
     return score if score.is_floating_point() else score.double()

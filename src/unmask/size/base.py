@@ -87,6 +87,17 @@ class Blind(Size):
     def log_probability(self, sizes: ArrayLike) -> float:
         """Log-probability that a draw for `sum(sizes)` tokens equals `sizes`; `-inf` if it cannot."""
 
+    def sizes(self, length: int) -> NDArray[np.int64]:
+        """The sizes, if they are fixed (`Planned`).
+
+        Raises:
+            InputError: if they are drawn at random.
+        """
+        raise check.InputError(
+            "", f"{type(self).__name__} draws its sizes at random, so it has no fixed sizes",
+            remedy="Call draw(length, rng=…) instead.",
+        )  # fmt: skip
+
     def monotone_on(self, curve: Curve) -> bool:
         """Whether one more step never has a larger expected error on this curve."""
         return self.monotone

@@ -218,7 +218,7 @@ def best_paths(curve: Curve, steps: int) -> Paths:
             f"be at most {_CELLS // (length + 1)} at length {length}",
             found=f"{steps}",
             detail="because the table of paths has to fit into memory",
-            remedy="For more steps, use the square-root rule.",
+            remedy="For more steps, use the size 'square-root' (unmask.size.SquareRoot).",
         )
     if length <= _SHORT:
         ahead = np.arange(1, length + 1) - np.arange(length)[:, None]

@@ -233,7 +233,7 @@ def _runner(model: Network, world: int, compiled: bool) -> Any:
 
 
 def _broken(what: str) -> check.InputError:
-    return check.InputError("", what, remedy="Lower the {rate}; the last checkpoint, if there is one, is intact.")
+    return check.InputError("", what, remedy="Lower {rate}. The last checkpoint, if there is one, is intact.")
 
 
 def rate_share(recipe: Recipe, step: int) -> float:

@@ -37,7 +37,7 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
     """
     name = called or str(path)
     try:
-        with check.blamed("calibration", "be a calibration file", name), check.renamed("path", "calibration"):
+        with check.blamed("calibration", "be a usable calibration file", name), check.renamed("path", "calibration"):
             return Calibration.load(path)
     except check.InputError as error:
         if _loads(Schedule, path):
@@ -92,7 +92,7 @@ def check_calibration(
 def read_schedule(path: Path) -> Schedule:
     """A schedule saved by `unmask advise --save` or `Schedule.save`."""
     try:
-        with check.blamed("schedule", "be a schedule file", str(path)), check.renamed("path", "schedule"):
+        with check.blamed("schedule", "be a usable schedule file", str(path)), check.renamed("path", "schedule"):
             return Schedule.load(path)
     except check.InputError as error:
         if _loads(Calibration, path):

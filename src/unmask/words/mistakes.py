@@ -2,7 +2,7 @@
 
 from unmask._memory import exhausted
 
-TOO_LARGE = "These numbers are too large for this machine's memory. Use smaller ones."
+TOO_LARGE = "This needs more memory than there is. Use smaller numbers or a smaller model."
 MISTAKES = (OSError, ImportError, MemoryError, OverflowError, RuntimeError)
 
 

@@ -26,7 +26,7 @@ def revision_named(word: str) -> Revision:
     if not colon:
         if entry.usual:
             raise check.InputError(
-                "revision", f"have a number after a colon, {entry.number}", found=f"'{word}'",
+                "revision", f"have a number after a colon, {entry.number}", detail=f"but '{word}' has none",
                 remedy=f"Try {name}:{entry.usual}.",
             )  # fmt: skip
         return entry.kind()
@@ -36,7 +36,8 @@ def revision_named(word: str) -> Revision:
         given = int(number) if entry.whole else float(number)
     except ValueError:
         kind = "a whole number" if entry.whole else "a number"
-        raise check.InputError("revision", f"have {kind} after the colon, {entry.number}", found=f"'{word}'") from None
+        must, detail = f"have {kind} after the colon, {entry.number}", f"but '{word}' does not"
+        raise check.InputError("revision", must, detail=detail) from None
     with check.within("revision", word):
         return entry.kind(given)  # pyright: ignore[reportCallIssue] - every kind with a number takes one first
 

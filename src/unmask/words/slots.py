@@ -131,9 +131,8 @@ def check_allowed(model: "Model", sequences: "Sequences") -> None:
 def _slot(where: str, tokens: str | tuple[str, ...]) -> Slot:
     said = _SAID.fullmatch(where)
     if said is None:
-        raise check.InputError(
-            "allow", "be a file whose keys are positions such as 3 or 10-20", found=check.shown(where)
-        )
+        detail = f"but the key {check.shown(where)} is not one"
+        raise check.InputError("allow", "be a file in which every key is a position such as 3 or 10-20", detail=detail)
     first, last = int(said[1]), int(said[2] or said[1])
     if not 1 <= first <= last:
         raise check.InputError("allow", "have positions counted from 1, with the lower one first", found=where)
