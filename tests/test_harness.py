@@ -160,12 +160,12 @@ def test_generation_is_cut_at_the_first_stop_and_keeps_its_length(tiny):
         ({"steps": 17}, "Argument 'steps' must be at most the length 16, not 17."),
         ({"size": "evne"}, "Argument 'size' must be a known name, not 'evne'."),
         ({"order": "cmob"}, "Argument 'order' must be a known name, not 'cmob'."),
-        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' cannot be used with 'steps'."),
+        ({"schedule": SCHEDULES[0], "steps": 4}, "Argument 'schedule' must not be used with 'steps'."),
         ({"max_gen_toks": 17}, "Argument 'max_gen_toks' must be at most 16, not 17."),
         ({"schedule": "none.json"}, "Argument 'schedule' must be the name of an existing file, not 'none.json'."),
         ({"schedule": "comb/even:17"}, "Argument 'schedule' must be valid, but 'comb/even:17' is not"),
         ({"order": ""}, "Argument 'order' must be a known name, not ''."),
-        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' cannot be used with the size 'threshold:0.9'."),
+        ({"steps": 4, "size": "threshold:0.9"}, "Argument 'steps' must not be used with the size 'threshold:0.9'."),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(tiny, options, message):

@@ -136,7 +136,7 @@ def test_a_version_cannot_become_markup():
             "even",
             "cap",
             "left revision",
-            "cannot be used with an order that keeps positions apart",
+            "must not be used with an order that keeps positions apart",
         ),
     ],
 )

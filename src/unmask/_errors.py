@@ -43,8 +43,7 @@ class InputError(ValueError):
 
     Attributes:
         argument: The argument at fault; empty if no single one is.
-        must: What it must be or do, as in "be at least 1"; without an argument, all there is to say. Of two arguments
-            that exclude each other "not be used with …", which becomes "cannot be used with …".
+        must: What it must be or do, as in "be at least 1"; without an argument, all there is to say.
         found: What it is instead, as in "0"; empty if that needs no saying.
         detail: More on what was found, a clause such as "but 'a.csv' is empty".
         remedy: The way out, whole sentences.
@@ -93,11 +92,8 @@ class InputError(ValueError):
             named: The surface's word for an argument.
             subject: The same at the beginning of a sentence; `named` by default.
         """
-        verb, must = "must", self.must
-        if must.startswith("not be used with "):  # nobody forbids it: it is impossible
-            verb, must = "cannot", must.removeprefix("not ")
-        begin = f"{(subject or named)(self.argument)} {verb} " if self.argument else ""
-        middle = _spoken(must, named) + (f", not {self.found}" if self.found else "")
+        begin = f"{(subject or named)(self.argument)} must " if self.argument else ""
+        middle = _spoken(self.must, named) + (f", not {self.found}" if self.found else "")
         detail = f", {_spoken(self.detail, named)}" if self.detail else ""
         remedy = f" {_spoken(self.remedy, named)}" if self.remedy else ""
         whole = f"{begin}{middle}{detail}"
