@@ -36,6 +36,14 @@ LAWS = {
     "likeliest": Schedule(size.Even(2), SURE, revision.Likeliest()),
     "verify": Schedule(size.Even(2), order.LeftToRight(), revision.Verify(0.5)),
     "verify, threshold": Schedule(size.AtLeast(size.Threshold(0.7), 2), SURE, revision.Verify(0.9)),
+    "verify, threshold, random": Schedule(size.AtLeast(size.Threshold(0.7), 2), RANDOM, revision.Verify(0.9)),
+    "threshold, random": Schedule(size.Threshold(0.7), RANDOM),
+    "entropy bound, random": Schedule(size.EntropyBound(0.4), RANDOM),
+    "entropy bound, comb": Schedule(size.EntropyBound(0.4), order.Comb(shift=0)),
+    "likeliest, threshold": Schedule(size.Threshold(0.7), SURE, revision.Likeliest()),
+    "likeliest, factor": Schedule(size.Factor(1.0), SURE, revision.Likeliest()),
+    "likeliest, entropy bound": Schedule(size.EntropyBound(0.4), SURE, revision.Likeliest()),
+    "gibbs, threshold, random": Schedule(size.Threshold(0.7), RANDOM, revision.Gibbs(2)),
     "edit": Schedule(size.Even(2), RANDOM, revision.Edit(0.4)),
     "gibbs": Schedule(size.Even(2), RANDOM, revision.Gibbs(2)),
     "gibbs, two at once, at the end": Schedule(size.Even(2), SURE, revision.Gibbs(2, 2, True)),
@@ -94,6 +102,26 @@ def test_what_is_generated_has_the_enumerated_law(name):
     assert chi2.sf(distance, int(likely.sum())) > 1e-6
     error = trace.evaluations.std() / count**0.5
     assert abs(trace.evaluations.mean() - law.evaluations) <= 5 * error + 1e-9
+
+
+def test_where_a_size_looks_every_random_order_is_followed_by_itself():
+    """By hand over the six orders of three tokens, of which the middle one is a fair coin by itself.
+
+    With a threshold of 0.8 a step reveals the middle alone, and the ends together if one follows the other in the
+    order. Where a step stopped says what comes next, so an order must not be drawn again at every step.
+    """
+    joint = np.zeros((2, 2, 2))
+    joint[0, :, 0], joint[0, :, 1], joint[1, :, 0] = 0.4, 0.05, 0.05
+    law = revised_law(ExactPredictor(Table(joint)), Schedule(size.Threshold(0.8), RANDOM), joint)
+    # In four of the six orders the ends are drawn together, and both are 1 in 1 % of these texts; else never.
+    assert law.output[1, :, 1].sum() == pytest.approx(4 / 6 * 0.01, abs=1e-12)
+    assert law.evaluations == pytest.approx(14 / 6, abs=1e-12)
+
+
+def test_with_a_random_order_and_a_size_that_looks_only_short_texts_are_enumerated():
+    predictor, joint = ExactPredictor(Markov.sticky(2, 0.8, 7)), np.full((2,) * 7, 2**-7)
+    with pytest.raises(InputError, match="at most 6 tokens, not 7, because the order is random"):
+        revised_law(predictor, Schedule(size.Threshold(0.8), RANDOM), joint)
 
 
 def remasked(joint, rates, kind):
@@ -237,6 +265,7 @@ def test_what_is_too_large_or_drawn_otherwise_is_not_enumerated():
         (Schedule(size.Even(2), order.Spread()), "a random or a fixed order"),
         (Schedule(size.Even(2), order.Spaced(order.LeftToRight(), 2)), "not use Spaced"),
         (Schedule(size.Stable(0.9), SURE), "not use Spaced"),
+        (Schedule(size.AtLeast(size.Stable(0.9), 2), SURE), "not use Spaced"),
         (
             Schedule(size.LogLinear(2), SURE, revision.Planner()),
             "have a revision that remasks at random if its sizes are log-linear",
