@@ -21,6 +21,7 @@ from unmask.size import LogLinear
 from unmask.size.base import Blind, Planned
 
 MASKED = -1
+_DIGITS = 12  # of what positions are ranked by: what is equal but for rounding is a tie, and the leftmost comes first
 _STEPS = 64  # of a size that looks at predictions, before we say that it does not end
 
 
@@ -173,7 +174,7 @@ class Walk:
         """What ranks the positions of every state, larger first; `None` where any set of them is equally likely."""
         within = self.schedule.within
         if isinstance(within, ReactiveOrder):
-            return within.score(prediction).view(masked.shape).double()
+            return within.score(prediction).view(masked.shape).double().round(decimals=_DIGITS)
         if self.orders == [()]:
             return None
         scores = torch.full(masked.shape, -torch.inf, dtype=torch.float64)
@@ -294,7 +295,7 @@ class Walk:
                 continue
             rank = torch.full((1, self.length), -torch.inf, dtype=torch.float64)
             for at, token in zip(free, tokens, strict=True):
-                rank[0, at] = math.log(table[at, token])
+                rank[0, at] = round(math.log(table[at, token]), _DIGITS)
             own = _one(view, row, rank)
             if not self.known and free:  # a size that looks ranks positions by what was drawn there
                 rows = torch.tensor([row * self.length + at for at in free])
@@ -314,7 +315,7 @@ class Walk:
         for at, token in (*new.items(), *edited.items()):
             tokens[at] = token
             if self.recalls:
-                drawn[at] = round(math.log(table[at, token]), 12)
+                drawn[at] = round(math.log(table[at, token]), _DIGITS)
         for at in gone:
             tokens[at] = MASKED
             if self.recalls:
