@@ -97,6 +97,20 @@ def test_a_comb_with_even_sizes_is_predicted_from_its_teeth(calibration):
     assert abs(measured.mean - nll) < 4 * np.hypot(measured.standard_error, error)
 
 
+def test_a_tooth_per_step_is_a_schedule_for_texts_of_any_length(calibration):
+    """Measured with 4 segments of 8 tokens, a text of 8 tokens has one segment: one token per step, and not two steps."""
+    plan = calibration.plan("comb-4", 8)
+    assert plan.schedule == Schedule(size.Even(8), order.Comb())
+    assert plan.sizes.tolist() == [4] * 8
+    known = [order.Comb(4), plan.schedule.order]
+    first, same = (each.arrange(np.arange(32), length=32, steps=8, rng=5).tolist() for each in known)
+    assert first == same
+    for count, sizes in ((64, [8] * 8), (8, [1] * 8), (5, [1] * 5), (19, [3, 3, 3, 2, 2, 2, 2, 2])):
+        assert plan.schedule.size.fitted(count).sizes(count).tolist() == sizes
+    # Steps of several teeth keep the number of segments that was measured.
+    assert calibration.plan("comb-4", 4).schedule.order == order.Comb(4)
+
+
 def test_costs_of_every_number_of_steps_are_those_of_the_plans(calibration):
     for name, most in (("random", 32), ("comb-4", 8), ("spread", 17)):
         costs = calibration.costs(name)

@@ -133,7 +133,7 @@ class Calibration:
         best = losses.best(steps)
         found = losses.forecast(best)
         assert found is not None  # the best sizes have their cuts where it was measured
-        return Forecast(Schedule(best, losses.order), *found, best.sizes(losses.length))
+        return Forecast(losses.schedule(steps), *found, best.sizes(losses.length))
 
     def costs(self, name: str) -> NDArray[np.float64]:
         """The predicted nats per sequence of the best sizes with 1, 2, … steps, as many as the order allows."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from unmask import size
 from unmask.calibration.groups import Deviations, Fold
 from unmask.order import BlindOrder
+from unmask.schedule import Schedule
 
 # What to do about a calibration that lacks something.
 AGAIN = "Measure the model again with `unmask calibrate`."
@@ -85,6 +86,10 @@ class Losses(ABC):
     @abstractmethod
     def best(self, steps: int) -> size.Planned:
         """The best sizes with so many steps, for texts with any number of tokens to fill."""
+
+    def schedule(self, steps: int) -> Schedule:
+        """The best sizes with so many steps, and the order, as a schedule for texts with any number of tokens."""
+        return Schedule(self.best(steps), self.order)
 
     @abstractmethod
     def forecast(self, sizes: size.Blind) -> Predicted | None:

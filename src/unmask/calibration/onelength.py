@@ -26,6 +26,7 @@ from unmask.calibration.groups import Deviations, Fold, Groups
 from unmask.calibration.losses import AGAIN, Losses, Predicted
 from unmask.information.curve import Curve
 from unmask.order import BlindOrder, Comb, Random
+from unmask.schedule import Schedule
 from unmask.size.stretched import nodes_at
 
 
@@ -315,10 +316,31 @@ class Tabled(OneLength):
     def best(self, steps: int) -> size.StretchedTable:
         widths = np.diff(self.nodes)
         rates = np.add.reduceat(self.table, self.visible, axis=1) / widths
-        places, segments = self.visible.size, self.order.segments if isinstance(self.order, Comb) else None
-        if np.array_equal(nodes_at(range(places), places, self.length, segments), self.nodes):  # where teeth begin
+        if self._whole_teeth:
+            places, segments = self.visible.size, self._segments
             return size.StretchedTable(steps, places, range(places), [self.length], rates[None], segments)
         return size.StretchedTable(steps, self.length, self.visible.tolist(), [self.length], rates[None])
+
+    def schedule(self, steps: int) -> Schedule:
+        """The best sizes with so many steps, and the order.
+
+        With a tooth of a comb per step, texts of other lengths are given as many teeth and fewer or more segments, so
+        that the tokens of a step are as far apart as in what was measured. With as many segments, a short text would
+        have a single tooth.
+        """
+        if isinstance(self.order, Comb) and self._whole_teeth and steps == self.most:
+            return Schedule(size.Even(steps), Comb(shift=self.order.shift))
+        return super().schedule(steps)
+
+    @property
+    def _segments(self) -> int | None:
+        return self.order.segments if isinstance(self.order, Comb) else None
+
+    @property
+    def _whole_teeth(self) -> bool:
+        """Whether the places measured are where the teeth of a comb begin; of another order, every place."""
+        places = self.visible.size
+        return np.array_equal(nodes_at(range(places), places, self.length, self._segments), self.nodes)
 
     def forecast(self, sizes: size.Blind) -> Predicted | None:
         """That of fixed sizes whose cuts are all at nodes."""
