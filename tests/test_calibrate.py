@@ -98,7 +98,7 @@ def test_a_comb_with_even_sizes_is_predicted_from_its_teeth(calibration):
 
 
 def test_a_tooth_per_step_is_a_schedule_for_texts_of_any_length(calibration):
-    """Measured with 4 segments of 8 tokens, a text of 8 tokens has one segment: one token per step, and not two steps."""
+    """Measured with 4 segments of 8 tokens; a text of 8 tokens gets 8 steps of one token, and not 2 steps of 4."""
     plan = calibration.plan("comb-4", 8)
     assert plan.schedule == Schedule(size.Even(8), order.Comb())
     assert plan.sizes.tolist() == [4] * 8
