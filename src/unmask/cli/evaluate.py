@@ -69,11 +69,11 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 )
 @click.option("--verify", is_flag=True, help="Also forecast how many evaluations `unmask generate --verify` takes.")
 @click.option(
-    "--output", type=options.FILE, metavar="FILE",
+    "--output", type=options.WRITTEN, metavar="FILE",
     help="Also write the rows to this file: .csv, .jsonl or .parquet.",
 )  # fmt: skip
 @click.option(
-    "--figure", type=options.FILE, metavar="FILE",
+    "--figure", type=options.WRITTEN, metavar="FILE",
     help="Also draw bits per token against evaluations, as .png, .svg or .pdf.",
 )  # fmt: skip
 @options.workers

@@ -98,7 +98,7 @@ _PARTS = (
     "token at a time.",
 )  # fmt: skip
 @click.option(
-    "--output", type=options.FILE, metavar="FILE",
+    "--output", type=options.WRITTEN, metavar="FILE",
     help="Write the sequences to this file instead of the screen: JSON lines (.jsonl) or Parquet (.parquet).",
 )  # fmt: skip
 @options.workers

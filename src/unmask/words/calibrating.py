@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, final
 
 from unmask import _check as check
 from unmask import order
+from unmask._atomic import locked
 from unmask.calibration import Calibration
 from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
@@ -86,6 +87,14 @@ class Begun:
     kept: Calibration
     place: Path
     note: str = ""
+
+    def save(self, found: Calibration) -> Calibration:
+        """Keep what is known, with what another process has found out meanwhile."""
+        with locked(self.place, "output", "written", wait=True):
+            if self.place.exists():
+                found = found.merged(Calibration.load(self.place))
+            found.save(self.place)
+            return Calibration.load(self.place)  # as whoever reads it will find it: a file keeps seven digits
 
 
 def begin(

@@ -3,6 +3,7 @@
 torch takes a second to load, and what is asked for may be refused before: it is imported where a model is.
 """
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,14 @@ class Source:
         """The options of a command that name this model again."""
         allowed = " --trust-remote-code" if self.trust_remote_code else ""
         return f"--model {shlex.quote(self.name)}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
+
+
+def file_of(name: str) -> Path:
+    """The file that a word for a model names: of a folder the weights, of a function the code."""
+    path = Path(name)
+    if name.startswith("py:"):
+        path = Path(os.path.expanduser(name.removeprefix("py:").rpartition(":")[0]))
+    return path / "model.safetensors" if path.is_dir() else path  # `unmask.models.FILE`, without torch
 
 
 def device_named(word: str) -> "torch.device":
