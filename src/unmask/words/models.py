@@ -132,7 +132,7 @@ def windows(model: "Model", path: Path, count: int | None, usual: int) -> "Tenso
     try:
         store = Store.of(text, model.codec)
     except check.InputError as error:
-        raise error.changed(remedy=f"{error.remedy} {remedy}".strip()) from None
+        raise error.changed(remedy=remedy or error.remedy) from None
     most = len(store) // model.length
     if count is not None:
         check.integer("texts", count, least=2)
