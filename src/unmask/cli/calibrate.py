@@ -1,6 +1,5 @@
 """`unmask calibrate`: measure a model once, so that its best schedules can be computed."""
 
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +20,7 @@ from unmask.cli.output import progress, said
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.schedule import Schedule
-from unmask.words.calibrating import begin, usual
+from unmask.words.calibrating import begin, following, usual
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
 from unmask.words.rules import RULE_WORDS, check_rule, inside_blocks
@@ -211,9 +210,9 @@ def calibrate(
         "rows": _rows(found),
         "dependence": None if pairs is None else both.pairs_record(pairs),
     }
-    following = f"unmask advise {source.words} --calibration {shlex.quote(str(output))} --target 0.05"
     written = [f"{output}   ({seconds:.0f} s)", dependence, figure]
-    return Report(record, _shown(record, about(taken), taken.note), written=written, next=following)
+    after = following(found, output, source.words)
+    return Report(record, _shown(record, about(taken), taken.note), written=written, next=after)
 
 
 def measured(
