@@ -88,6 +88,28 @@ def test_the_files_of_a_model_are_not_written_to(tmp_path, monkeypatch):
         assert (tmp_path / file).read_text() == "kept"
 
 
+def test_what_is_wrong_with_a_file_names_it(tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "held-out.txt").write_text("the cat sat on the mat " * 40)
+    (tmp_path / "other.txt").write_text("a text")
+    (tmp_path / "other.json").write_text("{}")
+    assert complaint("calibrate", "--text", "held-out.txt", "--output", "other.txt") == (
+        "--output must be a calibration file in valid JSON, but 'other.txt' is not. That file already exists. Choose "
+        "another --output."
+    )
+    assert (tmp_path / "other.txt").read_text() == "a text"
+    for words, sentence in (
+        ("--calibration held-out.txt", "--calibration must be a calibration file in valid JSON, but 'held-out.txt' is"),
+        (
+            "--dependence held-out.txt",
+            "--dependence must be a dependence file in valid JSON, but 'held-out.txt' is not",
+        ),
+        ("--dependence other.json", "file written by `unmask calibrate --dependence`, but 'other.json' is not."),
+    ):
+        assert sentence in complaint("advise", "--steps", 4, *words.split())
+
+
 def test_standard_input_devices_and_names_of_models_are_no_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     same = "must be a different file"
