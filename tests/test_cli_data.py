@@ -176,6 +176,20 @@ def test_costs_are_per_token_to_fill(place):
     assert best["bits_per_token"] == pytest.approx(found.best(8)[0][1].nll / tokens / math.log(2))
 
 
+def test_the_steps_in_the_table_are_those_that_were_taken(place):
+    """A row with fewer tokens than steps takes one step per token, so the mean is below what was asked for."""
+    line = ("evaluate", *model_of(place), "--data", place / "rows.jsonl", "--no-reference")
+    line += ("--order", "random", "--size", "even", "--steps", 10)
+    (row,) = answer(*line)["rows"]
+    assert row["steps"] == 10
+    assert row["evaluations"] < 10
+    shown = run(*line).stdout
+    table = next(line.split() for line in shown.splitlines() if line.startswith(" random"))
+    assert table[:3] == ["random", "even", f"{row['evaluations']:.4g}"]
+    assert "steps: as many as writing a text takes, on average." in shown
+    assert "steps: as many" not in run(*line[:-1], 2).stdout  # all rows have that many tokens
+
+
 def test_advice_measured_now_is_that_of_a_calibration(place):
     now = answer("advise", *rows_of(place), "--steps", 4)
     kept = place / "default.json"

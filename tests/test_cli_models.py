@@ -236,7 +236,8 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--size threshold:0.5 --steps 3"], "Size 'threshold:0.5' chooses the number of steps itself."),
         (
             ["--prompt", "a_Z__"],
-            "--prompt must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 3.",
+            "--prompt must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 3. Replace "
+            "or delete such characters, or train a model that reads any text (`unmask train --alphabet bytes`).",
         ),
         (["--prompt", "abc"], "--prompt must have a gap to fill, written as '_' or"),
         (["--prompt", "_" * 17], "--prompt must have at most 16 tokens, not 17."),
@@ -247,6 +248,7 @@ def test_the_live_view_fits_its_terminal_and_marks_what_is_new(place, monkeypatc
         (["--size optimal"], "Size 'optimal' needs a measured model. Run `unmask advise --calibration FILE"),
         (["--order comb-17"], "--order must be a comb of at most 16 segments, not 'comb-17'."),
         (["--schedule none.json --steps 4"], "--schedule sets the order, the sizes and the steps."),
+        (["--watch --json"], "--watch cannot be used with --json. Leave out --watch."),
     ],
 )
 def test_a_bad_request_to_generate_is_refused_in_a_sentence(place, line, sentence):
@@ -351,6 +353,30 @@ def test_the_reference_can_be_left_out_and_the_text_fits_a_narrow_terminal(place
         assert "…" not in shown.stdout
 
 
+def test_saved_schedules_are_told_apart_by_their_files(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, steps in (("first.json", 4), ("second.json", 5)):
+        run("advise --calibration", place / "c.json", f"--steps {steps} --save {name}")
+    line = ("evaluate", *source(place), "--texts 3 --schedule first.json --schedule second.json --no-reference")
+    more = "--order random --size even --steps 2"  # which have no file, and whose steps are their own
+    record = answer(*line, more, "--figure costs.svg", "--output rows.csv")
+    assert [row["file"] for row in record["rows"]] == ["first.json", "second.json", None]
+    assert [row["steps"] for row in record["rows"]] == [4, 5, 2]
+    assert record["rows"][0]["size"] == record["rows"][1]["size"] != "even"
+    shown = run(*line, more).stdout
+    assert [line.split()[1:3] for line in shown.splitlines() if line.startswith((" comb", " random", " spread"))] == [
+        ["first.json", "4"],
+        ["second.json", "5"],
+        ["even", "2"],
+    ]
+    assert record["rows"][0]["size"] not in shown
+    assert "size or file" in shown
+    assert "size or file" not in run("evaluate", *source(place), "--texts 3 --no-reference").stdout
+    drawn = (tmp_path / "costs.svg").read_text()
+    assert "first.json" in drawn
+    assert "second.json" in drawn
+
+
 def test_optimal_sizes_are_measured_where_the_calibration_planned_them(place):
     line = "--order random,comb --size even,optimal --steps 8"
     rows = answer("evaluate", *source(place), line, "--calibration", place / "c.json", "--no-reference")["rows"]
@@ -389,6 +415,10 @@ def test_the_reference_is_unbiased():
             "--order random --size even --steps 4 --calibration no.json",
             "--calibration must be the name of an existing file",
         ),
+        (
+            "--schedule none.json --steps 4",
+            "--schedule sets the order, the sizes and the steps. Leave out --steps, or give --order or --size as well.",
+        ),
     ],
 )
 def test_a_bad_request_to_evaluate_is_refused_in_a_sentence(place, line, sentence):
@@ -402,9 +432,9 @@ def test_texts_that_do_not_fit_the_model_are_refused_in_a_sentence(place, tmp_pa
     model, rest = place / "m.safetensors", "--order random --size even --steps 4"
     for command, more in (("evaluate", rest), ("calibrate", f"--output {tmp_path / 'c.json'}")):
         line = (command, "--model", model, more, "--text")
-        assert "must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 1" in complaint(
-            *line, tmp_path / "foreign.txt"
-        )
+        foreign = complaint(*line, tmp_path / "foreign.txt")
+        assert "must use only the 6 characters of the alphabet 'abcde ', but it has 'Z' at character 1" in foreign
+        assert foreign.endswith("or train a model that reads any text (`unmask train --alphabet bytes`).")
         assert "must have at least two sequences of 16 tokens" in complaint(*line, tmp_path / "short.txt")
         assert "must be text in UTF-8" in complaint(*line, tmp_path / "binary.txt")
         assert "the name of an existing file" in complaint(*line, tmp_path / "none.txt")
@@ -584,6 +614,20 @@ def test_a_calibration_that_was_interrupted_says_what_is_left(place, tmp_path, m
     monkeypatch.undo()
     found = answer("calibrate", *source(place), "--output", output, "--orders random,spread")
     assert found["measured"] == ["spread"]
+
+
+def test_a_calibration_without_a_reference_says_what_to_measure_before_advice(place, tmp_path):
+    """Its next command must work: advice needs the cost of one token at a time."""
+    line = ("calibrate", *source(place), "--output", tmp_path / "c.json", "--texts 3")
+    advice = ("advise --model", place / "m.safetensors", "--calibration", tmp_path / "c.json", "--target 0.05")
+    for wanted, more in (("--orders comb-4", "--orders random"), ("--orders random", None)):
+        after = next(line for line in run(*line, wanted).stdout.splitlines() if line.startswith("Next: "))
+        if more is None:
+            assert after.startswith("Next: unmask advise --model ")
+            assert run(*advice).exit_code == 0
+        else:
+            assert after.startswith(f"Next: run this command again with {more}, because `unmask advise` needs ")
+            assert "no order that was measured one token at a time" in complaint(*advice)
 
 
 def test_combs_that_do_not_fit_are_left_out_unless_they_were_asked_for(place, tmp_path):

@@ -125,17 +125,19 @@ def tradeoffs(ax: Any, steps: Sequence[int], errors: Mapping[str, Sequence[float
 
 
 def costs(rows: Sequence[Mapping[str, Any]], reference: float | None, path: Path) -> None:
-    """Draw the measured bits per token of schedules against evaluations, one line per order and size.
+    """Draw the measured bits per token of schedules against evaluations, one line per order and size, or per file.
 
     Arguments:
-        rows: Each with order, size, steps, evaluations, bits_per_token and standard_error.
+        rows: Each with order, size, steps, evaluations, bits_per_token and standard_error, and with file if it is a
+            saved schedule.
         reference: Bits per token one by one in random order, drawn as a line.
         path: Where to; the suffix decides the format.
     """
     lines: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         # Sizes that decide the steps themselves are points of one line: threshold:0.9 and threshold:0.5.
-        lines.setdefault(f"{row['order']}, {row['size'].partition(':')[0]}", []).append(row)
+        name = row.get("file") or f"{row['order']}, {row['size'].partition(':')[0]}"
+        lines.setdefault(name, []).append(row)
     with sheet(1, (7.5, 5.0), [path], legend_columns=3) as axes:
         ax = axes[0]
         for index, (name, points) in enumerate(lines.items()):

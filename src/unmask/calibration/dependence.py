@@ -154,10 +154,11 @@ def load_dependence(path: str | os.PathLike[str]) -> Dependence | ByDistance:
     try:
         found = cast("object", json.loads(text))
     except (ValueError, RecursionError):
-        raise check.InputError("path", "be a dependence file in valid JSON") from None
+        raise check.InputError("path", "be a dependence file in valid JSON", detail=f"but '{path}' is not") from None
     data = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if data.get("schema") != SCHEMA or data.get("kind") not in ("pairs", "distances"):
-        raise check.InputError("path", "be a file written by `unmask calibrate --dependence`")
+        must = "be a file written by `unmask calibrate --dependence`"
+        raise check.InputError("path", must, detail=f"but '{path}' is not")
     kind = Dependence if data["kind"] == "pairs" else ByDistance
     shares = tuple(check.real("shares", each) for each in check.listed("shares", data.get("shares"), "be a list"))
     length = check.integer("length", data.get("length"), least=2, most=_LONGEST if kind is Dependence else 2**24)

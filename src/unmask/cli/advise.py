@@ -39,7 +39,9 @@ from unmask.words.texts import Texts
     help="Bits per token you allow above the cost of revealing one token at a time.",
 )
 @click.option("--steps", type=options.INTEGER, metavar="K", help="Number of steps, if you have already chosen it.")
-@click.option("--save", type=options.FILE, metavar="FILE", help="Save the schedule, for `unmask generate --schedule`.")
+@click.option(
+    "--save", type=options.WRITTEN, metavar="FILE", help="Save the schedule, for `unmask generate --schedule`."
+)
 @click.option(
     "--dependence", type=options.FILE, metavar="FILE",
     help="Learn an order from a file written by `unmask calibrate --dependence`. This needs --steps.",

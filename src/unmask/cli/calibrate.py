@@ -1,10 +1,8 @@
 """`unmask calibrate`: measure a model once, so that its best schedules can be computed."""
 
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ from unmask.cli.output import progress, said
 from unmask.cli.report import Column, Report, dim, facts, grid, plain, title, words
 from unmask.engine import LOCAL, Engine
 from unmask.schedule import Schedule
-from unmask.words.calibrating import begin, usual
+from unmask.words.calibrating import begin, following, usual
 from unmask.words.models import Source
 from unmask.words.outputs import check_place
 from unmask.words.rules import RULE_WORDS, check_rule, inside_blocks
@@ -41,7 +39,9 @@ _TABLE = (8, 16, 32, 64)
 @options.command
 @options.model
 @options.texts(usual="6 windows or 32 rows at first, and twice as many each time you run the command again")
-@click.option("--output", type=options.FILE, required=True, metavar="FILE", help="Save the calibration here, as JSON.")
+@click.option(
+    "--output", type=options.WRITTEN, required=True, metavar="FILE", help="Save the calibration here, as JSON."
+)
 @click.option(
     "--orders", type=options.Listed(options.Named("order", (*USUAL_ORDERS, "left-to-right"), measurable)),
     default=",".join(USUAL_ORDERS), show_default=True, metavar="NAMES", help="Orders to measure.",
@@ -60,7 +60,7 @@ _TABLE = (8, 16, 32, 64)
     help="Measure random and spread orders at this many numbers of visible tokens. A larger value is finer but slower.",
 )  # fmt: skip
 @click.option(
-    "--dependence", type=options.FILE, metavar="FILE",
+    "--dependence", type=options.WRITTEN, metavar="FILE",
     help="Also measure how much revealing one position tells you about another, and save the result here, as JSON.",
 )  # fmt: skip
 @click.option(
@@ -68,7 +68,7 @@ _TABLE = (8, 16, 32, 64)
     help="With --dependence: the positions form a grid, such as 28x28; keep the value of every pair.",
 )  # fmt: skip
 @click.option(
-    "--figure", type=options.FILE, metavar="FILE", help="With --dependence: draw the result as .png, .svg or .pdf."
+    "--figure", type=options.WRITTEN, metavar="FILE", help="With --dependence: draw the result as .png, .svg or .pdf."
 )
 @options.workers
 @options.seed
@@ -159,7 +159,7 @@ def calibrate(
     if blocks is not None:
         inside_blocks(blocks)
     check_place("output", output)
-    sides = both.check_pairs(dependence, layout, figure, output)
+    sides = both.check_pairs(dependence, layout, figure)
 
     texts.required()
     engine = workers.on(source.place)
@@ -172,12 +172,11 @@ def calibrate(
     wanted, schedules, rows = begun.orders, begun.rules, taken.sequences
     began = replace(kept, wanted=tuple(dict.fromkeys([*kept.wanted, *wanted, *schedules]))) if schedules else kept
     both.check_measurable_pairs(dependence, model, sides, rows)
-    save = partial(_saved, begun.place)
     started = time.perf_counter()
     try:
         with check.blamed("model", "be usable", source.name, parts=False), working(engine):
-            found = measured(model, wanted, rows, began, seed=seed, points=points, engine=engine, save=save)
-            found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=save)
+            found = measured(model, wanted, rows, began, seed=seed, points=points, engine=engine, save=begun.save)
+            found = measured_rules(model, schedules, rows, found, seed=seed, engine=engine, save=begun.save)
             pairs = None if dependence is None else both.measured_pairs(model, rows, sides, seed=seed, engine=engine)
     except KeyboardInterrupt:
         left = "was not written"
@@ -211,9 +210,9 @@ def calibrate(
         "rows": _rows(found),
         "dependence": None if pairs is None else both.pairs_record(pairs),
     }
-    following = f"unmask advise {source.words} --calibration {shlex.quote(str(output))} --target 0.05"
     written = [f"{output}   ({seconds:.0f} s)", dependence, figure]
-    return Report(record, _shown(record, about(taken), taken.note), written=written, next=following)
+    after = following(found, output, source.words)
+    return Report(record, _shown(record, about(taken), taken.note), written=written, next=after)
 
 
 def measured(
@@ -310,15 +309,6 @@ def measured_rules(
 def _most_steps(schedule: Schedule, length: int) -> int:
     blocks = -(-length // schedule.order.length) if isinstance(schedule.order, order.Blocks) else 1
     return min(length, schedule.size.steps * blocks) if isinstance(schedule.size, size.Blind) else length
-
-
-def _saved(output: Path, found: Calibration) -> Calibration:
-    """Keep what is known, with what another process has found out meanwhile."""
-    with locked(output, "output", "written", wait=True):
-        if output.exists():
-            found = found.merged(Calibration.load(output))
-        found.save(output)
-        return Calibration.load(output)  # as whoever reads it will find it: a file keeps seven digits
 
 
 def _rows(found: Calibration) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ curve, use it. If you cannot, use minimax sizes, whose guarantees hold for all d
 
 @options.command
 @click.option(
-    "--output", type=options.FILE, default=Path(), metavar="DIR",
+    "--output", type=options.FOLDER, default=Path(), metavar="DIR",
     help=f"Folder for {_FILE}. [default: the current folder]",
 )  # fmt: skip
 def demo(output: Path) -> Report:

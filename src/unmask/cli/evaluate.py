@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from unmask.words.inputs import read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_place, check_rows, write_rows
 from unmask.words.schedules import NamedSchedule, check_fits, described, table
-from unmask.words.sentences import counted
+from unmask.words.sentences import counted, scored
 from unmask.words.slots import Slot, check_allowed, constrained, slots_said, to_json
 from unmask.words.texts import Texts, about
 from unmask.words.unfinished import Unfinished, unfinished
@@ -69,11 +70,11 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 )
 @click.option("--verify", is_flag=True, help="Also forecast how many evaluations `unmask generate --verify` takes.")
 @click.option(
-    "--output", type=options.FILE, metavar="FILE",
+    "--output", type=options.WRITTEN, metavar="FILE",
     help="Also write the rows to this file: .csv, .jsonl or .parquet.",
 )  # fmt: skip
 @click.option(
-    "--figure", type=options.FILE, metavar="FILE",
+    "--figure", type=options.WRITTEN, metavar="FILE",
     help="Also draw bits per token against evaluations, as .png, .svg or .pdf.",
 )  # fmt: skip
 @options.workers
@@ -142,18 +143,22 @@ def evaluate(
     evaluations of each text that this took; or null), and rows. With --allow, there is also a field allow (positions
     and what is allowed there).
 
-    The fields of a row are order, size and steps (null if predictions decide). These are in bits per token:
+    The fields of a row are order, size, steps (as --steps or the saved schedule states them, which may not be how many
+    were taken; null if predictions decide) and file (of a saved schedule, or null). These are in bits per token:
     bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (from the
     row that is best on these texts) and difference_error (excess and difference are paired text by text), predicted
-    (null if the calibration cannot predict it) and predicted_error (approximate). The others are evaluations (to write
-    a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise the same number as
-    evaluations) and tokens_per_evaluation (valid tokens divided by evaluations, each summed over all sequences; valid
-    tokens are those before the end of a text, if it has one). With --verify, there are also verified (forecast
-    evaluations for a verified sequence, null if the schedule looks at predictions) and verified_error (its standard
-    error over texts).
+    (null if the calibration cannot predict it) and predicted_error (approximate). The others are evaluations (the steps
+    taken to write a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise the same
+    number as evaluations) and tokens_per_evaluation (valid tokens divided by evaluations, each summed over all
+    sequences; valid tokens are those before the end of a text, if it has one). With --verify, there are also verified
+    (forecast evaluations for a verified sequence, null if the schedule looks at predictions) and verified_error (its
+    standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)
+    elif steps and not rules:
+        remedy = "Leave out {steps}, or give {order} or {size} as well."
+        raise check.InputError("", "{schedule} sets the order, the sizes and the steps", remedy=remedy)
     check_rows(output, (".csv", ".jsonl", ".parquet"))
     check_place("figure", figure, (".png", ".svg", ".pdf"))
     if figure is not None:
@@ -162,7 +167,7 @@ def evaluate(
     slots = slots_said(allow)
     if slots and calibration is not None:
         raise check.InputError("", "{allow} cannot be used with {calibration}", remedy="Leave out one of them.")
-    saved = [described(read_schedule(file)) for file in files]
+    saved = [replace(described(read_schedule(file)), file=file) for file in files]
 
     engine = workers.on(source.place)
     model, known = source.measured(length, calibration, whole=texts.data is not None)
@@ -175,7 +180,7 @@ def evaluate(
     schedules = [*saved, *table(orders or [], sizes or [], steps, most, known)]
     for name in rules or []:
         schedules += table([RULES[name].order], [RULES[name].size], steps, most, known)
-    for named, file in zip(saved, files, strict=False):
+    for named, file in zip(saved, files, strict=True):
         check_fits(named.schedule, file, taken.sequences.counts.tolist())
     with ExitStack() as stack:
         kept = None if output is None else stack.enter_context(
@@ -189,7 +194,7 @@ def evaluate(
             for named, row in zip(schedules, rows, strict=True):
                 row |= _verified(model, named.schedule, taken.sequences, seed, engine)
         if output is not None and kept is not None:
-            write_rows(rows, output)
+            write_rows(rows, output, ("file",))
             kept.remove()
     one = found.one_by_one
     base = None
@@ -300,6 +305,7 @@ def _row(named: NamedSchedule, cost: "Cost", calibration: Calibration | None) ->
         "tokens_per_evaluation": cost.counts.tokens_per_evaluation,
         "predicted": None if expected is None else expected[0] / unit,
         "predicted_error": None if expected is None else expected[1] / unit,
+        "file": None if named.file is None else str(named.file),
     }
 
 
@@ -341,11 +347,15 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
     )
     both = predicted or base is not None
     checked = any(row.get("verified") is not None for row in rows)
-    short = not checked and (not both or sum(max(len(row[key]) for row in rows) for key in ("order", "size")) <= _NAMES)
+    # The sizes of saved schedules often have the same name, which says little: their files tell them apart.
+    rows = [{**row, "size or file": row["file"] or row["size"]} for row in rows]
+    names = ("order", "size or file" if any(row["file"] for row in rows) else "size")
+    short = not checked and (not both or sum(max(len(row[key]) for row in rows) for key in names) <= _NAMES)
+    other = any(row["steps"] not in (None, row["evaluations"]) for row in rows)
     columns = (
-        words("order"),
-        words("size"),
-        Column("steps", lambda row: str(row["steps"]) if row["steps"] else f"≈ {row['evaluations']:.0f}"),
+        *map(words, names),
+        # A schedule may take another number of steps than its name says, as in texts with fewer tokens than steps.
+        Column("steps", lambda row: f"{row['evaluations']:.4g}" if row["steps"] else f"≈ {row['evaluations']:.0f}"),
         *([Column("tokens", lambda row: f"{row['tokens_per_evaluation']:.2f}")] if short else []),
         *([Column("verified", lambda row: f"{row['verified']:.1f}" if row["verified"] else "")] if checked else []),
         Column("bits", cost),
@@ -361,8 +371,9 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         shown = pair(base, "bits_per_token", "standard_error")
         one_by_one = f"One token at a time in random order: {shown} bits per token."
     legend = [
-        _spent(rows),
+        scored(rows),
         "All costs are in bits per token.",
+        "steps: as many as writing a text takes, on average." if other else "",
         "tokens: valid tokens per evaluation." if short else "",
         meaning if both else "",
         "verified: evaluations that `unmask generate --verify` would take." if checked else "",
@@ -376,16 +387,3 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
         one_by_one,
         *(f"[dim]{line}[/dim]" for line in legend if line),
     ]
-
-
-def _spent(rows: list[Row]) -> str:
-    """How many evaluations scoring took, and writing would take."""
-
-    def among(key: str) -> str:
-        least, most = min(row[key] for row in rows), max(row[key] for row in rows)
-        return f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
-
-    scored = f"Scored in {among('passes')} {'evaluation' if among('passes') == '1' else 'evaluations'} a text"
-    if all(row["passes"] == row["evaluations"] for row in rows):
-        return f"{scored}, as many as writing one takes."
-    return f"{scored}; writing one takes {among('evaluations')}."

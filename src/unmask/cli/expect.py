@@ -30,7 +30,7 @@ from unmask.words.workers import Workers, working
 @click.option("--target", type=options.NUMBER, metavar="NATS", help=options.TARGET_HELP)
 @click.option("--draws", type=options.INTEGER, help="Also estimate the expected KL from this many random schedules.")
 @click.option(
-    "--output", type=options.FILE, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
+    "--output", type=options.WRITTEN, metavar="FILE", help="Also write the rows to this file: .csv, .jsonl or .parquet."
 )
 @options.workers
 @options.seed

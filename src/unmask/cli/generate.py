@@ -98,7 +98,7 @@ _PARTS = (
     "token at a time.",
 )  # fmt: skip
 @click.option(
-    "--output", type=options.FILE, metavar="FILE",
+    "--output", type=options.WRITTEN, metavar="FILE",
     help="Write the sequences to this file instead of the screen: JSON lines (.jsonl) or Parquet (.parquet).",
 )  # fmt: skip
 @options.workers
@@ -220,9 +220,9 @@ def generate(
     word, size = words_for(rule, schedule, order, size, steps)
     word = word or (order_for(revision) if schedule is None else None)
     check_rows(output, (".jsonl", ".parquet"))
-    if watch and workers.engine == "ray":
-        remedy = "Leave out {watch}."
-        raise check.InputError("", "{watch} cannot be used with {engine} ray", remedy=remedy)
+    if watch and (wants_json() or workers.engine == "ray"):
+        other = "{json}" if wants_json() else "{engine} ray"
+        raise check.InputError("", f"{{watch}} cannot be used with {other}", remedy="Leave out {watch}.")
     if verify and (watch or workers.engine == "ray"):
         other = "{watch}" if watch else "{engine} ray"
         raise check.InputError("", f"{{verify}} cannot be used with {other}", remedy="Leave out one of them.")

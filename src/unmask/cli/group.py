@@ -68,10 +68,12 @@ class Command(click.Command):
         return extra
 
     def invoke(self, ctx: click.Context) -> Any:
+        from unmask.cli.files import check_apart
         from unmask.cli.output import terminal
         from unmask.cli.report import Report, print_json
 
         with self._speaking(), _noting():
+            check_apart(self.params, ctx.params)
             report = super().invoke(ctx)
             if not isinstance(report, Report):
                 return report

@@ -9,6 +9,9 @@ import click
 
 from unmask import _check as check
 from unmask.cli.completion import Words
+from unmask.cli.files import FILE as FILE
+from unmask.cli.files import FOLDER as FOLDER
+from unmask.cli.files import WRITTEN as WRITTEN
 from unmask.cli.group import Command
 from unmask.names import DISTRIBUTIONS, MODELS, RULES
 from unmask.words import data as words
@@ -103,7 +106,6 @@ def one_of(kind: str, names: Iterable[str]) -> Named:
 INTEGER = _Integer(most=2**48)  # beyond it arrays fail in numpy's words rather than for want of memory
 INTEGERS = Listed(INTEGER)
 NUMBER = _Number()
-FILE = click.Path(path_type=Path)
 BLIND_SIZE = one_of("size", schedules.BLIND_SIZES)
 PLANNED_SIZE = one_of("size", (*schedules.BLIND_SIZES, "minimax"))
 SIZE = Named("size", schedules.SIZE_WORDS, schedules.check_size)

@@ -1,6 +1,5 @@
 """What `unmask calibrate --dependence` adds: how much positions tell of each other."""
 
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,21 +21,14 @@ if TYPE_CHECKING:
 _SHOWN = 12  # distances, or pairs
 
 
-def check_pairs(
-    dependence: Path | None, layout: str | None, figure: Path | None, output: Path
-) -> tuple[int, int] | None:
+def check_pairs(dependence: Path | None, layout: str | None, figure: Path | None) -> tuple[int, int] | None:
     """Refuse, before any work, what does not go together; and say what the layout is.
 
     Arguments:
         dependence: Where to keep what is measured.
         layout: Rows and columns, as in 28x28.
         figure: Where to draw it.
-        output: Where the calibration goes.
     """
-    places = {"output": output, "dependence": dependence, "figure": figure}
-    for (one, place), (other, same) in combinations([each for each in places.items() if each[1] is not None], 2):
-        if place is not None and same is not None and place.absolute() == same.absolute():
-            raise check.InputError(other, f"be a different file from {{{one}}}", detail=f"but both are '{same}'")
     for option, given in (("layout", layout), ("figure", figure)):
         if given is not None and dependence is None:
             raise check.lacking(option, "{dependence}")

@@ -27,7 +27,7 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
 @click.argument("figures", nargs=-1, type=options.one_of("figure", _FIGURES), metavar="[FIGURE]...")
 @click.option(
     "--output",
-    type=options.FILE,
+    type=options.FOLDER,
     required=True,
     metavar="DIR",
     help="Folder for the files. The command creates it if it is missing.",

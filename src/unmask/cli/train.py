@@ -33,7 +33,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
     "--data", type=options.FILE, metavar="FILE", help=f"Rows to learn from, one sequence each: {options.DATA}"
 )
 @options.column
-@click.option("--output", type=options.FILE, required=True, metavar="FOLDER", help="Folder for the run.")
+@click.option("--output", type=options.FOLDER, required=True, metavar="FOLDER", help="Folder for the run.")
 @click.option(
     "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
     help="chars (the characters of the text), bytes, or a file saved by the tokenizers library.",

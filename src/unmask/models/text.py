@@ -22,6 +22,7 @@ from unmask._files import check_file, read_text
 _TOKENIZER = 256 << 20  # bytes of a tokenizer file; 250,000 tokens take 20 MB
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _NAMED = 40  # characters of an alphabet that a sentence can name
+_OTHERS = "Replace or delete such characters, or train a model that reads any text (`unmask train --alphabet bytes`)."
 _SMALLER = "Capital letters are converted to lower case, because the model's alphabet has no capitals."
 
 
@@ -135,6 +136,7 @@ class Alphabet(Codec):
                 name,
                 f"use only the {self.vocab} characters of the alphabet{named}",
                 detail=f"but it has {error.args[0]!r} at character {where + 1}",
+                remedy=_OTHERS,
             ) from None
         note(_SMALLER)
         return found

@@ -4,13 +4,15 @@ A first answer comes from few texts. Once the file has all that is wanted, anoth
 found stays in its place until they are measured.
 """
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from unmask import _check as check
 from unmask import order
-from unmask.calibration import Calibration
+from unmask._atomic import locked
+from unmask.calibration import Calibration, one_by_one
 from unmask.schedule import Schedule
 from unmask.words.inputs import check_calibration, read_calibration
 from unmask.words.rules import PLANNED, inside_blocks, rules_named
@@ -87,6 +89,14 @@ class Begun:
     place: Path
     note: str = ""
 
+    def save(self, found: Calibration) -> Calibration:
+        """Keep what is known, with what another process has found out meanwhile."""
+        with locked(self.place, "output", "written", wait=True):
+            if self.place.exists():
+                found = found.merged(Calibration.load(self.place))
+            found.save(self.place)
+            return Calibration.load(self.place)  # as whoever reads it will find it: a file keeps seven digits
+
 
 def begin(
     output: Path, model: "Model", texts: Texts, seed: int, orders: list[str], rules: list[str], *, strict: bool
@@ -126,7 +136,8 @@ def begin(
     except check.InputError as error:
         # What is wrong with the file may say to run `unmask calibrate`, which would end here again.
         cause = None if error.cause is None else error.cause.changed(remedy="")
-        raise error.changed(cause=cause, remedy=error.remedy or "Choose another {output}.") from None
+        remedy = error.remedy or "That file already exists. Choose another {output}."
+        raise error.changed(cause=cause, remedy=remedy) from None
     length = None if texts.text is None else model.length
     check_calibration(found, output, length, model.fingerprint, "Choose another {output} for this model.")
     taken = replace(texts, count=None).collected(model, seed, found.texts)
@@ -179,6 +190,22 @@ def _continued(place: Path, fresh: Calibration) -> Calibration:
         return found
     place.unlink(missing_ok=True)
     return fresh
+
+
+def following(found: Calibration, output: Path, model: str) -> str:
+    """What to run after a calibration: the advice, or first what advice compares with.
+
+    Arguments:
+        found: The calibration.
+        output: Where it is.
+        model: The options that name the model.
+    """
+    try:
+        one_by_one(found)
+    except check.InputError:
+        more = "--orders random" if found.losses else f"--rules left-to-right/even:{found.length}"
+        return f"run this command again with {more}, because `unmask advise` needs the cost of one token at a time"
+    return f"unmask advise {model} --calibration {shlex.quote(str(output))} --target 0.05"
 
 
 def wanted_orders(names: list[str] | tuple[str, ...], length: int) -> dict[str, order.BlindOrder]:

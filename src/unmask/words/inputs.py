@@ -49,6 +49,8 @@ def read_calibration(path: Path, *, called: str | None = None) -> Calibration:
                 cause=None,
                 remedy="`unmask calibrate` writes calibrations, and `unmask advise` saves schedules.",
             ) from None
+        if not (error.found or error.detail):  # the library knows the path, which may not be what the user calls it
+            raise error.changed(detail=f"but '{name}' is not") from None
         raise
 
 

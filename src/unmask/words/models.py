@@ -3,6 +3,7 @@
 torch takes a second to load, and what is asked for may be refused before: it is imported where a model is.
 """
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,14 @@ class Source:
         return f"--model {shlex.quote(self.name)}" + allowed + (" --allow-pickle" if self.allow_pickle else "")
 
 
+def file_of(name: str) -> Path:
+    """The file that a word for a model names: of a folder the weights, of a function the code."""
+    path = Path(name)
+    if name.startswith("py:"):
+        path = Path(os.path.expanduser(name.removeprefix("py:").rpartition(":")[0]))
+    return path / "model.safetensors" if path.is_dir() else path  # `unmask.models.FILE`, without torch
+
+
 def device_named(word: str) -> "torch.device":
     """The device of that name, if this machine has it."""
     from unmask._torch import torch
@@ -123,7 +132,7 @@ def windows(model: "Model", path: Path, count: int | None, usual: int) -> "Tenso
     try:
         store = Store.of(text, model.codec)
     except check.InputError as error:
-        raise error.changed(remedy=f"{error.remedy} {remedy}".strip()) from None
+        raise error.changed(remedy=remedy or error.remedy) from None
     most = len(store) // model.length
     if count is not None:
         check.integer("texts", count, least=2)

@@ -145,12 +145,14 @@ class NamedSchedule:
         size: The word for its size.
         steps: Number of steps; None where predictions decide it.
         schedule: The schedule.
+        file: Where it was found, if it comes from a file.
     """
 
     order: str
     size: str
     steps: int | None
     schedule: Schedule
+    file: Path | None = None
 
     @property
     def title(self) -> str:

@@ -1,7 +1,7 @@
 """Numbers and advice, as people read them."""
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -141,6 +141,19 @@ def fewest(
         )
         advice += "." if best["sure"] else ", but perhaps only because fixed sizes happen to suit this length."
     return advice
+
+
+def scored(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How many evaluations scoring took, and writing would take."""
+
+    def among(key: str) -> str:
+        least, most = min(row[key] for row in rows), max(row[key] for row in rows)
+        return f"{most:.4g}" if least == most else f"{least:.4g} to {most:.4g}"
+
+    spent = f"Scored in {among('passes')} {'evaluation' if among('passes') == '1' else 'evaluations'} a text"
+    if all(row["passes"] == row["evaluations"] for row in rows):
+        return f"{spent}, as many as writing one takes."
+    return f"{spent}; writing one takes {among('evaluations')}."
 
 
 def order(name: str) -> str:
