@@ -275,7 +275,7 @@ def test_what_the_host_filled_itself_is_not_revealed_again():
         ),
         ({"sampling_method": "gready"}, "Argument 'sampling_method' must be a known name, not 'gready'. "),
         ({"temperature": -1.0}, "Argument 'temperature' must be at least 0, not -1."),
-        ({"temperature": 1.0, "top_p": 0.9, "top_k": 3}, "Argument 'top_p' cannot be used with 'top_k'. "),
+        ({"temperature": 1.0, "top_p": 0.9, "top_k": 3}, "Argument 'top_p' must not be used with 'top_k'. "),
     ],
 )
 def test_mistakes_are_answered_in_one_sentence(options, message):

@@ -211,7 +211,7 @@ def test_what_was_counted_is_that_of_the_last_call(model):
         (
             {},
             {"do_sample": True, "top_p": 0.5},
-            "Argument 'top_p' cannot be used with 'top_k'. To turn off 'top_k', which is 50 by default in "
+            "Argument 'top_p' must not be used with 'top_k'. To turn off 'top_k', which is 50 by default in "
             "transformers, pass top_k=0.",
         ),
         (

@@ -431,7 +431,7 @@ def test_what_revisions_write_is_judged_as_is_said():
     dull = [of("judged", "confidence, planner", each) for each in ("16", "32")]
     words = [100 * of("words", "confidence, planner", each) for each in ("16", "32")]
     assert f"cost the judge {dull[0]:.2f} bits in 16 evaluations and {dull[1]:.2f} in 32" in page
-    assert f"with {words[0]:.0f} and {words[1]:.0f} % of their words distinct" in page
+    assert f"only {words[0]:.0f} and {words[1]:.0f} % of the words in these texts are distinct" in page
     bits = [of("bits", rule) for rule in ("confidence, spaced 8", "confidence", "comb")]
     said = "costs {1:.2f} bits per character, and {0:.2f} if the positions of a step are at least 8 apart"
     assert f"By exact replay of 8 windows of test text, confidence order in 16 steps {said.format(*bits)}" in page

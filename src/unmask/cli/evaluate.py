@@ -102,11 +102,11 @@ def evaluate(
     The command replays the text under every schedule that you choose: it reveals the text's own tokens instead of
     drawing new ones. Separate the items of a list with commas. If you choose no schedule, the command compares two
     orders, random and comb, each with even sizes in 8, 16 and 32 steps. All schedules use the same sequences and seeds,
-    so their differences have small errors. The cost has two parts: what the text costs this model one token at a time,
-    in the order of the schedule, and what you lose by revealing tokens in parallel. The excess is how much more a
-    schedule costs than revealing one token at a time in random order with the same model. This reference is an unbiased
-    estimate from 32 evaluations of each sequence; a replay would need one evaluation per token. Sizes such as
-    threshold:0.9 choose the number of steps themselves.
+    so the differences between their costs have small standard errors. The cost has two parts: what the text costs this
+    model one token at a time, in the order of the schedule, and what you lose by revealing tokens in parallel. The
+    excess is how much more a schedule costs than revealing one token at a time in random order with the same model.
+    This reference is an unbiased estimate from 32 evaluations of each sequence; a replay would need one evaluation per
+    token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same as with one evaluation per step. For such a model, the

@@ -150,11 +150,11 @@ def generate(
     the end of an answer, but what follows the end is not counted.
 
     With --revise, tokens can be taken back or changed after they have been revealed. 'cap', 'rescale', 'least-sure' and
-    'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking above temperature 0, 'verify' is WINO,
-    and 'edit' is the rule of LLaDA 2.1. 'gibbs:4' redraws four random tokens after every step, one at a time. Revision
-    may need evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one evaluation for each
-    token it checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, so they write dull
-    texts at temperature 1.
+    'loop' are ReMDM's rules, 'planner' is P2, 'likeliest' is LLaDA's remasking at temperatures above 0, 'verify' is
+    WINO, and 'edit' is the rule of LLaDA 2.1. 'gibbs:4' redraws four random tokens after every step, one at a time.
+    Revision may need evaluations beyond the steps of the schedule, and these are counted. 'verify' needs one evaluation
+    for each token it checks, so a long text takes hundreds. 'planner' and 'likeliest' prefer likely tokens, so they
+    write dull texts at temperature 1.
 
     With --allow, the model draws each token only from those that you allow at its position, with their probabilities
     scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text or, with --chat, in

@@ -45,7 +45,7 @@ REVISIONS: dict[str, NamedRevision] = {
         revision.Planner, "Ranks old and new tokens together, and keeps the likeliest (P2).", "the weight of old ones"
     ),
     "likeliest": NamedRevision(
-        revision.Likeliest, "Draws every token, then keeps the likeliest: LLaDA's remasking above temperature 0."
+        revision.Likeliest, "Draws every token, then keeps the likeliest: LLaDA's remasking at temperatures above 0."
     ),
     "verify": NamedRevision(
         revision.Verify, "Takes back tokens that are unlikely given the others (WINO).",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Likeliest(TakeBack):
     """Draws a token for every candidate first, and keeps the likeliest; the others are drawn again later.
 
-    Low-confidence remasking of LLaDA and MaskGIT above temperature 0. What decides is the token just drawn, so that
+    Low-confidence remasking of LLaDA and MaskGIT at temperatures above 0. What decides is the token just drawn, so that
     likely tokens are favoured and even the law of one token a step is distorted (`unmask.sample`).
 
     References:
