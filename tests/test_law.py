@@ -8,7 +8,7 @@ import pytest
 
 from families import FAMILIES
 from reference import chi_square
-from unmask import size
+from unmask import gauge, size
 from unmask.distribution import LatentParity, Markov, Parity, Table
 from unmask.evaluate import expected_kl
 from unmask.evaluate.enumeration import (
@@ -119,6 +119,23 @@ def test_a_predictor_that_excludes_the_truth_has_infinite_error():
 
     assert prediction_error(certain, size.Even(2), table) == np.inf
     assert output_law(certain, size.Even(2), table.probabilities).expected_kl == np.inf
+
+
+@pytest.mark.parametrize(("schedule", "length"), [(size.Minimax(2, gauge.total), 6), (size.Minimax(3, gauge.dtc), 7)])
+def test_a_level_that_is_never_visited_costs_nothing(schedule, length):
+    """The last token never is a batch of its own, so a predictor may exclude the truth there: its error is 0, exactly.
+
+    Everywhere else it is right. The last cut has probability 0 because c g_{L−1} exceeds 1.
+    """
+    assert schedule.cut_probabilities(length)[-1] == 0.0
+    table = Table(np.full((2,) * length, 0.5**length))
+
+    def wrong_about_the_last(tokens, masked):
+        result = np.full((*tokens.shape, 2), 0.5)
+        result[masked.sum(axis=1) == 1] = [1.0, 0.0]
+        return result
+
+    assert prediction_error(wrong_about_the_last, schedule, table) == 0.0
 
 
 def test_too_much_to_enumerate_is_refused():

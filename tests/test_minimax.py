@@ -1,5 +1,6 @@
 """The minimax schedules: optimality by linear programming, by domination, and by a dual certificate."""
 
+import math
 import re
 import time
 from itertools import pairwise
@@ -17,7 +18,8 @@ from unmask import gauge, size
 from unmask.distribution import ReedSolomon
 from unmask.evaluate import conditional_kl, expected_kl
 from unmask.information.curve import Curve
-from unmask.size.minimax import _descend, solve
+from unmask.size._windows import descend
+from unmask.size.minimax import solve
 from unmask.size.systematic import Systematic
 
 
@@ -352,7 +354,7 @@ def test_short_blocks_leave_little_room():
 def test_the_expected_number_of_cuts_falls_strictly_with_the_factor(values, factor, more):
     """B_1(c) > B_1(c') for c < c' while B_1(c') > 0: the minimax factor is unique."""
     gauges, cut = np.array(values), np.empty(len(values))
-    first, second = _descend(gauges, factor, cut), _descend(gauges, factor * more, cut)
+    first, second = descend(gauges, factor, 1, cut), descend(gauges, factor * more, 1, cut)
     assert first > second if second > 0 else first >= 0
 
 
@@ -383,6 +385,59 @@ def test_any_positive_vector_is_a_gauge():
         gauge.Vector([1.0, 0.0])
     with pytest.raises(ValueError, match="Argument 'length' must be 20 for a gauge of 19 numbers, not 21"):
         schedule.factor(21)
+
+
+@pytest.mark.parametrize("fewer", [1, 10])
+@pytest.mark.parametrize("name", MINIMAX)
+def test_the_factor_keeps_its_digits_with_almost_as_many_steps_as_tokens(name, fewer):
+    """c = (L−K) / Σ g, exactly, while c (g_i + g_{i+1}) ≤ 1 at every rank.
+
+    No cut in [i, i+1] then has the probability (1 − b_i − b_{i+1})_+ = 0, so that r_i = 1 − b_i = c g_i, and the b_i
+    sum to K−1.
+    """
+    length = 10**6
+    family, measure = MINIMAX[name]
+    values = [int(value) for value in measure(length)]
+    factor = fewer / sum(values)
+    assert 2 * factor * max(values) < 1
+    assert family(length - fewer).factor(length) == pytest.approx(factor, rel=1e-12, abs=0)
+
+
+@pytest.mark.parametrize("length", [1000, 10**6])
+def test_the_factor_and_the_overhang_of_two_steps_for_tc_are_exact(length):
+    """b_i = 1 / (H_{L−1} (L−i)) sums to 1, the window of a rank is all that comes after it, and r_i = c (L−i).
+
+    From rank i on, r_i − r_{i+1} = 1 − (L−i) b_i = 1 − 1/H_{L−1} = c.
+    """
+    schedule = size.Minimax(2, gauge.tc)
+    harmonic = math.fsum(1 / np.arange(1.0, length))
+    assert schedule.factor(length) == pytest.approx(1 - 1 / harmonic, rel=1e-14)
+    expected = (1 - 1 / harmonic) * gauge.tc(length)
+    np.testing.assert_allclose(schedule.overhang(length), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1000, 10**6])
+def test_the_overhang_of_a_window_as_long_as_the_text_is_exact(length):
+    """With two steps at a random phase every b_j is 1/(L−1): r_i = Σ_{m ≤ n} (1 − m/(L−1)) for the n = L−i terms.
+
+    That is n (2(L−1) − n − 1) / (2(L−1)), a quotient of two integers below 2^53.
+    """
+    left = gauge.tc(length)
+    exact = left * (2 * (length - 1) - left - 1) / (2 * (length - 1))
+    np.testing.assert_allclose(size.Offset(2).overhang(length), exact, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", MINIMAX)
+@pytest.mark.parametrize("steps", [2, 3, 30, 10**4])
+def test_both_passes_keep_their_digits_at_great_length(name, steps):
+    """The cut probabilities sum to K−1, in a sum without rounding, and their overhang attains the factor."""
+    length = 10**6
+    family, measure = MINIMAX[name]
+    schedule = family(steps)
+    assert math.fsum(schedule.cut_probabilities(length)) == pytest.approx(steps - 1, rel=1e-11, abs=0)
+    assert gauge.guarantee(schedule.overhang(length), measure(length)) == pytest.approx(
+        schedule.factor(length), rel=1e-11, abs=0
+    )
 
 
 def test_a_million_tokens_take_seconds():

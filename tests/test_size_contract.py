@@ -144,10 +144,18 @@ def test_moments_are_consistent_at_moderate_length(family, length, steps):
     assert mean.shape == (steps,)
     assert np.isclose(mean.sum(), length)
     assert np.isclose(mass.sum(), length)
-    assert np.all(mass >= -1e-9)
     assert np.all(schedule.overhang(length) >= -1e-12)
-    # A batch starts at n > 0 only if there is a cut at n, and then holds at least one token.
-    assert np.all(mass[1:] >= schedule.cut_probabilities(length) - 1e-9)
+    np.testing.assert_allclose(np.cumsum(mass - 1)[:-1], schedule.overhang(length), atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("length", "steps"), [(6, 2), (7, 3), (14, 5), (100, 50), (200, 10)])
+def test_a_batch_starts_only_at_a_cut_and_holds_a_token_or_more(family, length, steps):
+    """b_n ≤ v_n ≤ (L−n) b_n without a tolerance: where no cut can be, the mass is zero, whatever was rounded."""
+    schedule = family(steps)
+    mass, cut = schedule.batch_mass(length)[1:], schedule.cut_probabilities(length)
+    assert np.all(mass >= cut)
+    assert np.all(mass <= cut * np.arange(length - 1, 0, -1))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -113,9 +113,14 @@ class Blind(Size):
             v_n = E[ Σ_k s_k 1{N_{k−1} = n} ] = 1 + r_{n+1} − r_n,       r_0 = r_L = 0
 
         The expected negative log-likelihood of the sampler is `Σ_n v_n ℓ(n)`, and `v_n / length` is the
-        probability that the paper's training objective is evaluated at level `n`.
+        probability that the paper's training objective is evaluated at level `n`. It is exactly zero where the cut
+        probability `b_n` is, as a batch that starts there holds between 1 and `L − n` tokens: `b_n ≤ v_n ≤ (L−n) b_n`.
         """
-        return 1.0 + np.diff(np.concatenate([[0.0], self.overhang(length), [0.0]]))[:length]
+        mass = 1.0 + np.diff(np.concatenate([[0.0], self.overhang(length), [0.0]]))[:length]
+        cut = self.cut_probabilities(length)
+        # The difference of two rounded numbers is not quite zero where it should be, and may be negative.
+        mass[1:] = np.clip(mass[1:], cut, cut * np.arange(length - 1, 0, -1))
+        return mass
 
 
 class Planned(Blind):
@@ -138,6 +143,13 @@ class Planned(Blind):
 
     def mean_sizes(self, length: int) -> NDArray[np.float64]:
         return self.sizes(length).astype(np.float64)
+
+    def batch_mass(self, length: int) -> NDArray[np.float64]:
+        sizes = self.sizes(length)
+        used = sizes[sizes > 0]
+        result = np.zeros(length)
+        result[np.cumsum(used) - used] = used
+        return result
 
     def overhang(self, length: int) -> NDArray[np.float64]:
         sizes = self.sizes(length)

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
 from unmask import gauge
-from unmask._compiled import compiled
+from unmask.size._windows import descend
 from unmask.size.systematic import Systematic, root
 
 Gauge = Callable[[int], NDArray[np.float64]]
@@ -143,40 +143,10 @@ def solve(values: ArrayLike, steps: int) -> tuple[float, NDArray[np.float64]]:
     if steps in (1, length):
         return (worst if steps == 1 else 0.0), np.full(length - 1, float(steps > 1))
     cut = np.empty(length - 1)
-    # The scale of c is unknown over many orders of magnitude, so its logarithm is searched.
-    low = high = np.log(worst)
-    while _descend(values, np.exp(low), cut) <= steps - 1:
-        low, high = low - 2.0, low
-    factor = float(np.exp(root(lambda c: _descend(values, np.exp(c), cut) - (steps - 1), low, high)))
-    _descend(values, factor, cut)
-    return factor, np.clip(cut, 0.0, 1.0)
-
-
-@compiled
-def _descend(values: NDArray[np.float64], factor: float, cut: NDArray[np.float64]) -> float:
-    """Fill `cut` with the smallest feasible cut probabilities for this factor and return their sum `B_1`.
-
-    The window `(i, end]` is carried along as three numbers: how many terms it has, `lag = Σ_j (B_{i+1} − B_j)` over
-    them, and `span = B_{i+1} − B_end`, the largest of these. Differences only: the suffix sums themselves grow
-    without bound.
-    """
-    length = values.size + 1
-    end, terms, lag, span, total = length, 0, 0.0, 0.0, 0.0
-    for i in range(length - 1, 0, -1):
-        terms += 1  # j = i+1 joins with B_{i+1} − B_j = 0
-        allowed = factor * values[i - 1]
-        step = max(0.0, 1.0 - (allowed + lag) / terms)
-        while terms > 1 and span + step >= 1.0:  # the last term is not positive: drop it
-            lag -= span
-            span -= cut[end - 2]  # B_{end−1} = B_end + b_{end−1}
-            end -= 1
-            terms -= 1
-            step = max(0.0, 1.0 - (allowed + lag) / terms)
-        if terms == 1:
-            lag = span = 0.0  # exact again
-            step = max(0.0, 1.0 - allowed)
-        cut[i - 1] = step
-        lag += terms * step
-        span += step
-        total += step
-    return total
+    # The scale of c is unknown over many orders of magnitude, so its logarithm is searched, from where rounding cannot
+    # hide the sign: every rank has 1 − b_i ≤ c g_i, so that c is at least (L−K) / Σ g.
+    largest = values.max()
+    low = np.log((length - steps) / (values / largest).sum()) - np.log(largest) - 1.0
+    factor = float(np.exp(root(lambda c: descend(values, np.exp(c), steps, cut), low, np.log(worst))))
+    descend(values, factor, steps, cut)
+    return factor, cut

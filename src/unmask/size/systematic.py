@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
-from unmask._compiled import compiled
+from unmask.size._windows import window_sums
 from unmask.size.base import Blind, Randomness, as_sizes, at_least_one, counted
 
 
@@ -67,7 +67,7 @@ class Systematic(Blind):
         return result[: self.steps]
 
     def overhang(self, length: int) -> NDArray[np.float64]:
-        return _window_sums(np.asarray(self.cut_probabilities(length), dtype=np.float64))
+        return window_sums(np.asarray(self.cut_probabilities(length), dtype=np.float64))
 
     def log_probability(self, sizes: ArrayLike) -> float:
         given = as_sizes(sizes)
@@ -98,31 +98,6 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
     find = cast(Callable[..., float], brentq)
     # Where the function is nearly flat the method falls back on bisections; a hundred steps, the default, can be few.
     return float(find(function, low, high, xtol=1e-15, maxiter=1000))
-
-
-@compiled
-def _window_sums(cut: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`Σ_m (1 − b_i − … − b_{i+m})_+` for every `i`.
-
-    The terms that count form a window `[i, end)` whose far end only moves up, so its sum is carried along: `O(L)`.
-    Going to the next `i` drops the first term, `1 − b_i`, and raises each of the others by `b_i`. Once the window has
-    moved past its old self, the sum is taken afresh, so that rounding errors do not travel further than a window.
-    """
-    result = np.zeros(cut.size)
-    end, mass, total, renew = 0, 0.0, 0.0, 0
-    for i in range(cut.size):
-        if i >= renew:
-            end, mass, total = i, 0.0, 0.0
-        while end < cut.size and mass + cut[end] < 1.0:
-            mass += cut[end]
-            total += 1.0 - mass
-            end += 1
-        if i >= renew:
-            renew = end
-        result[i] = max(total, 0.0)
-        total += (end - i) * cut[i] - 1.0
-        mass -= cut[i]
-    return result
 
 
 @final
