@@ -20,6 +20,7 @@ from unmask.calibration import (  # noqa: E402
     measure_sets,
     refine_order,
 )
+from unmask.calibration.learning import _Problem  # noqa: E402
 from unmask.calibration.revealing import OnTexts, OwnPredictions  # noqa: E402
 from unmask.distribution import Markov, Parity, Table  # noqa: E402
 from unmask.evaluate import SetDependence, SetLosses, output_law  # noqa: E402
@@ -239,6 +240,40 @@ def test_pairs_that_depend_are_revealed_apart():
         values[0, i, j] = values[0, j, i] = np.log(2)
     found = learned_order(Dependence((0.0,), values, np.zeros((1, 6, 6)), np.ones((1, 6, 6)), texts=2), [3, 3])
     assert all((i in found.sets[0]) != (j in found.sets[0]) for i, j in pairs)
+
+
+def test_both_directions_of_a_pair_are_one_measurement():
+    """They are the same number in each text, so an order must gain two errors of one direction; nothing is random."""
+    law = Markov.sticky(2, 0.8, 6)
+    found = measure_dependence(ExactPredictor(law), texts_of(law, 60), rng=0, shares=(0.0,), reveals=6)
+    for each in (found.values, found.errors, found.counts):
+        np.testing.assert_allclose(each, each.transpose(0, 2, 1), atol=1e-12)
+    known = learned_order(Dependence((0.0,), *np.zeros((2, 1, 4, 4)), np.ones((1, 4, 4)), 2), [2, 2])
+    for gain, kept in ((1.9, True), (2.1, False)):
+        values, errors = np.zeros((2, 1, 4, 4))
+        values[0, 0, 2] = values[0, 2, 0] = gain
+        errors[0, 0, 2] = errors[0, 2, 0] = 1.0
+        pairs = Dependence((0.0,), values, errors, np.ones((1, 4, 4)), 2)
+        # Two pairs of four are two apart, and their one number has one error.
+        far = ByDistance((0.0,), np.array([[0, 0, gain, 0]]), np.array([[0, 0, 1.0, 0]]), np.ones((1, 4)), 2)
+        for each in (pairs, far):
+            assert (learned_order(each, [2, 2]) == known) == kept
+
+
+def test_an_error_of_a_pair_is_the_spread_of_what_is_measured():
+    """Of both directions together, on 200 sets of 60 texts: within 10 %.
+
+    Over other sets this ratio is 1.007 with a standard deviation of 0.011: it fails with probability below 1e-9.
+    """
+    law, off = Markov.sticky(2, 0.8, 6), ~np.eye(6, dtype=bool)
+    values, errors = [], []
+    for seed in range(200):
+        found = measure_dependence(ExactPredictor(law), texts_of(law, 60, seed), rng=seed, shares=(0.0,), reveals=6)
+        problem = _Problem.of(found, [2, 2, 2])
+        values.append(problem.values[0][off])
+        errors.append(problem.errors[0][off])
+    stated, spread = np.mean(np.square(errors), axis=0).sum(), np.var(values, axis=0, ddof=1).sum()
+    assert 0.9 < np.sqrt(stated / spread) < 1.1
 
 
 def test_noise_leaves_the_order_that_is_known():
