@@ -351,6 +351,8 @@ def test_the_reference_can_be_left_out_and_the_text_fits_a_narrow_terminal(place
         assert shown.exit_code == 0
         assert max(map(len, shown.stdout.splitlines())) <= 80
         assert "…" not in shown.stdout
+    # The same schedule has another error in the advice, and this says why.
+    assert "also allows for few texts and for the choice" in " ".join(shown.stdout.split())
 
 
 def test_saved_schedules_are_told_apart_by_their_files(place, tmp_path, monkeypatch):

@@ -73,6 +73,8 @@ def forecast(calibration: Calibration, schedule: Schedule) -> Predicted | None:
 class Advice:
     """A schedule, and what else could have been had; costs in nats per sequence.
 
+    Errors of costs are over texts that have as many tokens to fill on average: those of nats per token, times `tokens`.
+
     Attributes:
         reference: The order, or the measured rule, with the best one-by-one likelihood.
         best: That likelihood.
@@ -98,8 +100,9 @@ class Advice:
             if the calibration has not kept how texts differ.
         cost: What to expect of the schedule on other texts: what choices made without some texts cost on those
             (`unmask.calibration.crossfit`). It is `plan.nll` if the calibration has not kept how texts differ.
-        cost_error: Its error, of which two cover what two standard errors do, however few the texts; `plan.error` if
-            the calibration has not kept how texts differ.
+        cost_error: Its error, of which two cover what two standard errors do, however few the texts. It is usually
+            larger than `plan.error`, because it also allows for few texts and for the choice; it is `plan.error` if the
+            calibration has not kept how texts differ.
         optimism: `cost − plan.nll`: by how much the cost on these texts is too low because the schedule was chosen on
             them. It is an estimate, small against `plan.error` from some 32 texts on, and may be negative. None if the
             calibration has not kept how texts differ.

@@ -32,7 +32,8 @@ class Forecast:
     Attributes:
         schedule: The schedule.
         nll: Its predicted negative log-likelihood in nats per sequence.
-        error: Its standard error over texts.
+        error: Its standard error over texts that have as many tokens to fill on average: that of nats per token, times
+            this average.
         exact_error: True if that is the spread of this very cost; False if it is only about so much, since the
             calibration has not kept how texts differ (see `unmask.calibration.onelength.OneLength.cost`).
         sizes: Its sizes for the largest number of tokens to fill.

@@ -43,7 +43,8 @@ class Quote(NamedTuple):
 
     Attributes:
         cost: Nats per sequence.
-        error: Its error, of which two cover what two standard errors do, however few the texts.
+        error: Its error over texts that have as many tokens to fill on average, of which two cover what two standard
+            errors do, however few the texts.
         chance: The part of that error which comes from the choice.
     """
 

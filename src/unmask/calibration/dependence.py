@@ -76,7 +76,11 @@ class Dependence:
 
     @property
     def by_distance(self) -> "ByDistance":
-        """The same pooled over pairs that are as far apart, as if positions had a line and no other layout."""
+        """The same pooled over pairs that are as far apart, as if positions had a line and no other layout.
+
+        Its errors are upper bounds: pairs of one text differ together, and how much so is not kept, but the error of
+        a mean is at most the mean of the errors. `measure_distances` has the standard error itself.
+        """
         apart = np.abs(np.subtract.outer(np.arange(self.length), np.arange(self.length))).ravel()
 
         def pooled(each: Numbers) -> Numbers:
@@ -85,8 +89,8 @@ class Dependence:
 
         counts = pooled(self.counts)
         some = np.maximum(counts, 1)
-        values, spread = pooled(self.values * self.counts) / some, pooled((self.errors * self.counts) ** 2)
-        return ByDistance(self.shares, values, np.sqrt(spread) / some, counts, self.texts, self.model)
+        values, errors = pooled(self.values * self.counts) / some, pooled(self.errors * self.counts) / some
+        return ByDistance(self.shares, values, errors, counts, self.texts, self.model)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON; the file appears complete or not at all."""
@@ -102,7 +106,7 @@ class ByDistance:
         shares: Shares of the positions that were revealed, of those that can be: 0 is none, 1 all but two.
         values: Nats by which revealing a position lowers the loss of another one at a distance of 0, 1, 2, …, shape
             `(shares, length)`; 0 where nothing was measured, such as at the distance 0.
-        errors: Their standard errors over texts.
+        errors: Their standard errors over texts; if made from single pairs (`Dependence.by_distance`), upper bounds.
         counts: Pairs measured at each distance.
         texts: Texts in all.
         model: A fingerprint of the model.

@@ -13,7 +13,8 @@ approximation, and the best order is found exactly instead.
 
 A value within its error of zero is noise, and a search would collect it. So values are shrunk, `v − e²/v`, and an order
 is only preferred to the best known one if its sum is smaller by two standard errors. That is a guard against noise,
-no proof: what won a search looks better than it is, and pairs do not tell all. `refine_order` compares orders on texts,
+no proof: what won a search looks better than it is, the errors of different pairs are added up as if these were
+independent, and pairs do not tell all. `refine_order` compares orders on texts,
 the known ones among them, and its answer is not worse than the best of these on them.
 """
 
@@ -201,13 +202,12 @@ class _Problem:
         if self.pooled:  # one number for all pairs of a distance, measured once: their errors are the same
             length = differ.shape[1]
             apart = _apart(length)
-            # Both directions of a pair were one number, which `_symmetric` took for two.
             # At each share it is another number, whose error must not cancel that of the others.
             parts = [
                 float(np.abs((differ[:, apart == d] * self.errors[:, apart == d]).sum(axis=1)).sum())
                 for d in range(1, length)
             ]
-            error = math.sqrt(2 * sum((part / 2) ** 2 for part in parts))
+            error = math.sqrt(sum((part / 2) ** 2 for part in parts))
         else:
             error = float(np.sqrt((differ**2 * self.errors**2).sum() / 2))
         return gain > max(_SURE * error, _LEAST)
@@ -224,12 +224,16 @@ def _apart(length: int) -> NDArray[np.int64]:
 
 
 def _symmetric(values: Numbers, errors: Numbers, counts: Numbers) -> tuple[Numbers, Numbers]:
-    """What either of two positions tells of the other; pairs that nobody measured are like all others of the share."""
+    """What either of two positions tells of the other; pairs that nobody measured are like all others of the share.
+
+    Both directions of a pair are the same number in a text for a perfect predictor, and how much they have in common
+    for another one is not kept. So the error is the mean of the errors of both, which that of their mean cannot exceed.
+    """
     both = counts + counts.transpose(0, 2, 1)
     there = both > 0
     values, errors = values * counts, errors * counts
     mean = (values + values.transpose(0, 2, 1)) / np.maximum(both, 1)
-    error = np.sqrt(errors**2 + errors.transpose(0, 2, 1) ** 2) / np.maximum(both, 1)
+    error = (errors + errors.transpose(0, 2, 1)) / np.maximum(both, 1)
     for share in range(len(mean)):
         if there[share].any():
             usual = mean[share][there[share]]

@@ -31,7 +31,8 @@ class Predicted(NamedTuple):
 
     Attributes:
         nll: Negative log-likelihood in nats per sequence.
-        error: Its standard error over texts.
+        error: Its standard error over texts that have as many tokens to fill on average: that of nats per token, times
+            this average. If all texts are equally long, that is the usual one.
         exact: True if that is the spread of this very cost over texts. False if it was put together from the errors of
             single rows, for want of anything better: about so much.
     """

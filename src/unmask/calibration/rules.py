@@ -96,7 +96,18 @@ class MeasuredRule:
 
     @property
     def error(self) -> float:
-        """Standard error of the cost over texts; not a number where a single mean is left of them."""
+        """Standard error of the cost over texts that have as many tokens to fill on average.
+
+        That is the one of nats per token, times this average: texts that cost more only for being longer do not add to
+        it. Not a number where a single mean is left of them.
+
+        Example:
+            >>> from unmask import order, size
+            >>> schedule = Schedule(size.Threshold(0.9), order.Confidence())
+            >>> longer = MeasuredRule.of(schedule, [10.0, 20.0, 30.0], [1, 1, 1], [10, 20, 30])
+            >>> longer.cost, longer.error  # one nat for each token
+            (20.0, 0.0)
+        """
         return self.differences.error if self.nll.size > 1 else math.nan
 
     @property

@@ -365,7 +365,10 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
     heading = f"Cost of {counted(len(rows), 'schedule')} on {texts}"
     meaning = "excess: cost above one token at a time in random order."
     if predicted:
-        meaning = "predicted: cost that the calibration predicts."
+        meaning = (
+            "predicted: cost that the calibration predicts, ± over the calibration's texts. The error that `unmask "
+            "advise` states is usually larger, because it also allows for few texts and for the choice of a schedule."
+        )
     one_by_one = None
     if base is not None:
         shown = pair(base, "bits_per_token", "standard_error")
