@@ -1,6 +1,6 @@
 """How long a newcomer waits: from a clone to a text that moves, to a text of one's own measured, to a model calibrated.
 
-Every line is typed into a shell in an empty clone, one after the other, as a person would who follows the README (the
+Every line is typed into a shell in a fresh clone, one after the other, as a person would who follows the README (the
 two lines about a model of one's own are those of `docs/start.md`, with a small model). What `make demo` takes is mostly
 torch being fetched and unpacked.
 """

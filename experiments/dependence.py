@@ -197,7 +197,7 @@ def refined(name: str, steps: int, seed: int, evaluations: int = 1500) -> float:
     found, table = law(name)
     _, layout, _, count, _ = LAWS[name]
     sizes = [found.length // steps] * steps
-    learned = learned_orders(dependence(name, seed), sizes, layout=layout)[:8]
+    learned = learned_orders(dependence(name, seed), sizes, layout=layout)[:16]
     starts: dict[str, order.BlindOrder] = {f"learned {n}": each for n, each in enumerate(learned)}
     texts = torch.from_numpy(found.sample(count, rng=seed))
     best = refine_order(ExactPredictor(found), starts, sizes, texts, rng=2, evaluations=evaluations, batch=1024)

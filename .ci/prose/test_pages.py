@@ -127,7 +127,7 @@ def test_the_first_page_quotes_the_frontier():
     with (ROOT / "experiments" / "results" / "frontier.csv").open(newline="", encoding="utf-8") as file:
         rows = {(row["model"], row["order"], row["steps"]): float(row["bits"]) for row in csv.DictReader(file)}
     first, second = (rows[model, "comb", "16"] for model in ("causal", "both ways"))
-    assert f"the first costs {first:.3f} bits per character, the second {second:.3f}" in page
+    assert f"the first costs {first:.3f} bits per character and the second {second:.3f}" in page
 
 
 def test_the_citation_is_complete_and_of_this_version():
@@ -222,7 +222,7 @@ def test_how_quick_the_page_is_is_what_was_measured():
     alone, ten = result["alone"], result["ten"]
     assert f"The median time was {alone['median_ms']:.0f} ms" in page
     assert f"the slowest of {alone['moves']} moves took {alone['most_ms']:.0f} ms" in page
-    assert f"all of their {ten['moves']} answers, with a median of {ten['median_ms'] / 1e3:.1f} s" in page
+    assert f"all of their {ten['moves']} answers, with a median time of {ten['median_ms'] / 1e3:.1f} s" in page
     assert f"the slowest of these took {result['first']['most_ms']:.0f} ms" in page
     assert max(alone["most_ms"], result["first"]["most_ms"]) <= 300
 
@@ -232,7 +232,7 @@ def test_how_long_a_newcomer_waits_is_what_was_measured():
     result = json.loads((ROOT / "benchmarks" / "results" / "newcomer.json").read_text(encoding="utf-8"))
     took = {name: f"{seconds:.0f} seconds" for name, seconds in result["seconds"].items()}
     assert result["machine"] == "2 CPU cores"
-    assert f"On two CPU cores, `make demo` took {took['make demo']} in an empty clone" in page
+    assert f"On two CPU cores, `make demo` took {took['make demo']} in a fresh clone" in page
     assert f"`unmask generate --watch` took {took['watch a text']} to show a finished text" in page
     assert f"Calibrating the built-in model on a page of text took {took['measure a text']}" in page
     assert f"Training the small model below took {took['train a model']} for 200 steps" in page

@@ -51,7 +51,7 @@ def test_quoted_costs_cover_the_true_ones_as_is_said():
     rest = sorted(float(r["inside"]) for r in found if r not in short)
     page = " ".join((FOLDER.parent / "docs" / "models.md").read_text(encoding="utf-8").split())
     assert f"in {np.floor(100 * rest[0]):.0f} to {100 * rest[-1]:.0f} % of the repetitions" in page
-    assert f"One case of eighteen falls short, with {100 * float(short[0]['inside']):.0f} %" in page
+    assert f"One of the eighteen cases falls short, with {100 * float(short[0]['inside']):.0f} %" in page
     assert len(found) == 18
 
 
