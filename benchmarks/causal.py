@@ -119,7 +119,7 @@ def main():
     result["machine"] = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     for name, row in result["rows"].items():
         print(f"{name:<10} {row['seconds'] * 1e3:9.1f} ms {row['passes']:7.2f} bare passes {row['gib']:7.2f} GiB")
-    print(f"causal: {result['faster']:.1f} times faster than the blind sampler")
+    print(f"causal: {result['faster']:.1f} times as fast as the blind sampler")
     if options.output:
         options.output.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -94,15 +94,15 @@ def test_what_a_generation_with_a_memory_costs_is_what_was_measured():
     assert causal["passes"] <= 6
     assert causal["memory_over_blind"] <= 1.3
     assert (
-        f"On one {result['machine']} with random weights, {result['parameters']['causal'] / 1e9:.2f}B parameters"
+        f"On one {result['machine']}, with random weights ({result['parameters']['causal'] / 1e9:.2f}B parameters"
         in page
     )
     assert f"takes as long as {causal['passes']:.1f} forward passes" in page
     assert f"takes as long as {blind['passes']:.1f} such passes for the same run" in page
     assert (
-        f"{result['faster']:.1f} times faster, and its peak memory is {causal['memory_over_blind']:.2f} times" in page
+        f"{result['faster']:.1f} times as fast, and its peak memory is {causal['memory_over_blind']:.2f} times" in page
     )
-    assert f"all {result['steps']} steps takes {once['passes']:.1f} passes" in page
+    assert f"all {result['steps']} steps takes as long as {once['passes']:.1f} passes" in page
 
 
 def test_the_glossary_has_its_words_in_order_and_the_main_pages_lead_to_it():

@@ -67,7 +67,7 @@ def test_the_stored_table_of_reactions_shows_what_is_said_of_it():
     bits = {key: float(r["bits_per_token"]) for key, r in found.items()}
     page = " ".join((FOLDER.parent / "docs" / "integrations.md").read_text(encoding="utf-8").split())
     errors = sorted(float(r["standard_error"]) for r in found.values())
-    assert f"standard errors, {errors[0]:.2f} to {errors[-1]:.2f}, are over reactions" in page
+    assert f"standard errors ({errors[0]:.2f} to {errors[-1]:.2f}) are over reactions" in page
     one = found["random", "even", "1"]
     more, error = (float(one[key]) for key in ("difference", "difference_error"))
     assert f"One step costs {more:.3f} ± {error:.3f} bits more than the best schedule" in page
@@ -94,7 +94,7 @@ def test_what_was_advised_for_reactions_costs_about_what_was_said():
             if said["order"] == "confidence":
                 assert base < bits
                 on_these = said["candidates"][0]["bits_per_token"]
-                assert f"which cost {on_these:.3f} on the {half} half" in page
+                assert f"which costs {on_these:.3f} on the {half} half" in page
                 four = next(r for r in costs if (r["order"], r["size"], r["steps"]) == ("random", "even", "4"))
                 spent = f"costs {bits:.3f} in {float(cost['evaluations']):.1f} evaluations"
                 same = f"the cost of four even steps in random order there ({float(four['bits_per_token']):.3f})"
