@@ -12,7 +12,7 @@ _SUMMARIES = {
     "generate": "Generate text with a model, or fill the gaps in a prompt.",
     "evaluate": "Measure what schedules cost on a text.",
     "calibrate": "Measure a model once, to find its best schedules.",
-    "advise": "Recommend how many steps to take, which order and which sizes.",
+    "advise": "Recommend how many steps, which order and which sizes to use.",
     "train": "Train your own model.",
     "explore": "Watch and compare schedules on a local web page.",
     "reproduce": "Reproduce the three figures of Zhao & Cai's paper.",

@@ -40,7 +40,10 @@ from unmask.words.texts import Texts
 )
 @click.option("--steps", type=options.INTEGER, metavar="K", help="Number of steps, if you have already chosen it.")
 @click.option(
-    "--save", type=options.WRITTEN, metavar="FILE", help="Save the schedule, for `unmask generate --schedule`."
+    "--save",
+    type=options.WRITTEN,
+    metavar="FILE",
+    help="Save the schedule in this file, for `unmask generate --schedule`.",
 )
 @click.option(
     "--dependence", type=options.FILE, metavar="FILE",
@@ -70,27 +73,27 @@ def advise(
     """Recommend a schedule: how many steps, which order and which sizes.
 
     The target is how many bits per token you are willing to lose by revealing tokens in parallel. It is relative to the
-    best cost of revealing one token at a time, among the orders that were measured. The advice is the schedule with the
-    fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule with that
-    many steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate
+    lowest cost of revealing one token at a time among the orders that were measured. The advice is the schedule with
+    the fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule with
+    that many steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate
     --rules`. The comparison is fair: such a rule is considered only if its evaluations, on average, exceed the number
-    of steps by at most one percent. The predicted cost is for new texts, not for those used to choose the schedule. If
-    it misses the target, the command says by how much. It is the cost at temperature 1. If you decode greedily or count
-    correct answers, also try rules that look at predictions, and use your own score to compare them with the advice.
-    Such a rule can be better than its cost suggests.
+    of steps by at most one percent. The predicted cost is that of new texts at temperature 1, not of the texts used to
+    choose the schedule. If it misses the target, the command says by how much. If you decode greedily or count correct
+    answers, also try rules that look at predictions, and use your own score to compare them with the advice. Such a
+    rule can be better than its cost suggests.
 
     The built-in models come with a calibration on English text. For any other model, give --calibration, or texts to
     measure it on (--text or --data). A schedule written by --save computes its sizes from the number of tokens to fill,
     so it fits any prompt and any length.
 
     With --dependence, the advice is an order learned from measured dependence: even sizes in --steps steps, with
-    dependent positions in different steps. Such an order works for one number of tokens only. Pairs of positions do not
+    dependent positions in different steps. Such an order works for only one number of tokens. Pairs of positions do not
     tell you everything, and on English text a comb beats an order learned from pairs alone. So give texts as well, with
     --text or --data. The order is then improved on half of them and compared with comb, spread and random order on the
     other half. The improved order becomes the advice only if, on that other half, it is cheaper than the best of these
     three by more than the noise; otherwise the best of the three is the advice. The search evaluates each of its texts
-    up to --evaluations times. With 32 texts and the built-in model, that takes about three minutes on one core. Without
-    texts, the command cannot make this comparison: run `unmask evaluate --schedule` before you use the order.
+    up to --evaluations times. With 32 texts and 'builtin', that takes about three minutes on one core. Without texts,
+    the command cannot make this comparison: run `unmask evaluate --schedule` before you use the order.
 
     \b
     Examples:
@@ -104,23 +107,23 @@ def advise(
     Then, with the model that was measured:
       unmask generate --model my-run --schedule schedule.json
 
-    JSON: model (null without --model, unless the calibration is of the built-in model), length (tokens to fill in the
+    JSON: model (null without --model, unless the calibration is of 'builtin'), length (tokens to fill in the
     longest text), tokens (the same, on average), target, reference {order, bits_per_token}, steps, order, size, how
     ("forecast" or "measured"), evaluations, sizes (null if predictions decide them), bits_per_token (expected on other
-    texts), error (its standard error), exact_error (true if that is the spread over texts, false if it is approximate),
-    above (bits per token over the reference), above_error (its standard error, paired, or null), texts, optimism (bits
-    per token by which the cost on these texts is too low because the schedule was chosen on them, or null), runner_up
-    {order, difference_error, bits_per_token, steps_for_target} (the best other blind schedule, or null), even_random
-    {bits_per_token, steps_for_target} or null, candidates (rows of {order, size, evaluations, bits_per_token (on the
-    texts they were chosen on), error, how}), schedule, saved, advice. If steps_for_target is null, no number of steps
-    meets the target.
+    texts), error (its standard error), exact_error (true if error is the spread over texts, false if it is
+    approximate), above (bits per token over the reference), above_error (its standard error, paired, or null), texts,
+    optimism (bits per token by which the cost on these texts is too low because the schedule was chosen on them, or
+    null), runner_up {order, difference_error, bits_per_token, steps_for_target} (the best other schedule that does not
+    look at predictions, or null), even_random {bits_per_token, steps_for_target} or null, candidates (rows of {order,
+    size, evaluations, bits_per_token (on the texts used to choose), error, how}), schedule, saved, advice. If
+    steps_for_target is null, no number of steps meets the target.
 
     JSON with --dependence: model, length, texts, steps, sizes, sets (the positions of each step; null for random
     order), ignored (rows of {order, nats}: the measured dependence between positions of the same step), kept (the
-    standard order that is advised because no other was clearly better, or null), compared (rows of {order,
-    bits_per_token, error}, on the held-out texts), gain (bits per token that the learned order saves there over the
-    best standard one), gain_error, searched and held_out (numbers of texts), evaluations (of each text, in the search),
-    seconds, schedule, saved, advice. Without texts, the fields from 'compared' to 'seconds' are null.
+    standard order that is advised because no learned order was clearly better, or null), compared (rows of {order,
+    bits_per_token, error}, on the held-out texts), gain (bits per token that the learned order saves there compared
+    with the best standard order), gain_error, searched and held_out (numbers of texts), evaluations (of each text, in
+    the search), seconds, schedule, saved, advice. Without texts, the fields from 'compared' to 'seconds' are null.
     """
     if dependence is not None:
         useless = (("calibration", calibration), ("target", target))

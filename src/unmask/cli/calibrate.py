@@ -52,7 +52,7 @@ _TABLE = (8, 16, 32, 64)
 )  # fmt: skip
 @click.option(
     "--blocks", type=options.INTEGER, metavar="B",
-    help="Measure orders inside blocks of B tokens, filled one after another, instead of orders of the whole text.",
+    help="Measure orders inside blocks of B tokens, instead of orders of the whole text. Blocks are filled one by one.",
 )  # fmt: skip
 @options.length
 @click.option(
@@ -92,38 +92,38 @@ def calibrate(
     The default model is 'builtin' here, but 'causal' in `unmask generate`. Measure the model that you will use.
 
     For each order, the command measures the loss with different numbers of tokens visible. For a comb, it does so
-    whenever one more token of every segment is visible, and for 'left-to-right' after every token. For other orders,
+    whenever one more token of every segment is visible, and for 'left-to-right', after every token. For other orders,
     --points sets how many numbers of visible tokens it tries. 'left-to-right' takes one evaluation per token. In
     return, `unmask advise` has one more reference, the cost of revealing one token at a time in that order.
 
-    The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with the built-in
-    model. Each time you run the same command again, it uses twice as many texts and says so. To choose the number
-    yourself, set --texts. The file is saved after every order. If the command is interrupted, run it again and it
-    continues from there.
+    The first result comes from 6 windows of a text or 32 rows of data, and takes about 20 seconds with 'builtin'. Each
+    time you run the same command again, it uses twice as many texts and says so. To choose the number yourself, set
+    --texts. The file is saved after every order. If the command is interrupted, run it again, and it continues from
+    there.
 
     The cost of rules that look at predictions cannot be computed in advance. With --rules, the command runs them on the
     same texts, one schedule at a time, and `unmask advise` compares them with the measured orders. A rule can be
     'confidence', 'margin' or 'entropy', each of which is run with three thresholds and with even sizes in 4, 8, 16 and
-    32 steps. It can be 'entropy-bound', or a published rule such as 'fast-dllm'. It can also be an order and a size,
-    such as 'confidence/threshold:0.9' or 'confidence/even:16'; in blocks of 32 tokens, write
+    32 steps. It can also be 'entropy-bound', a published rule such as 'fast-dllm', or an order and a size, such as
+    'confidence/threshold:0.9' or 'confidence/even:16'; for blocks of 32 tokens, write
     'blocks-32/confidence/threshold:0.9'. 'all' measures a small selection of these.
 
     For a model that fills a text block by block, --blocks 32 measures orders inside blocks of 32 tokens: whole-comb,
     spread, random and margin order in 2, 4, 8 and 16 steps per block, and left-to-right order with one token per step.
     The command runs each of them on the texts, with as many evaluations as sampling would take. `unmask advise` then
-    chooses the order and the steps per block. To measure orders of the whole text as well, use --rules blocks-32
-    instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from the
-    beginning of the text, like the model's own blocks ('whole-blocks-32').
+    chooses the order and the number of steps per block. To measure orders of the whole text as well, use --rules
+    blocks-32 instead. Blocks are counted from the first token to fill. For a block-causal model, they are counted from
+    the beginning of the text, like the model's own blocks ('whole-blocks-32').
 
     Rows of --data may differ in length and in what there is to fill: the answer to a prompt, or all of a text except
     what is given. The command then measures losses at different shares of revealed tokens, and reports costs in bits
-    per token that the model fills. It skips rows that are too long for the model, or for --length, and says how many;
-    it never cuts a row.
+    per filled token. It skips rows that are too long for the model, or for --length, and says how many; it never cuts a
+    row.
 
     With --dependence, the same texts also show how much revealing one position lowers the loss at another, on average
-    over random sets of visible positions. These sets range from no position to all but two. For text, the values are
-    averaged by distance; with --layout, there is one value for every pair. From them, `unmask advise --dependence`
-    learns an order that puts dependent positions in different steps.
+    over random sets of visible positions. These sets range from no positions to all but two. For text, the values are
+    averaged by distance; with --layout, there is one value for every pair. From these values, `unmask advise
+    --dependence` learns an order that puts dependent positions in different steps.
 
     \b
     Examples:
@@ -143,11 +143,11 @@ def calibrate(
     revealed, so an order alone does not determine the losses. For such a model, the command measures planned schedules
     instead, each exactly and in one evaluation per text, on 32 texts at first. The default set ('planned') has whole
     combs with even sizes in 4, 8, 16, … steps, left-to-right order with one token per step, and random order in 16 and
-    64 steps and with one token per step. Choose others with --rules, such as 'whole-comb/cosine:24'.
+    64 steps and with one token per step. Choose others, such as 'whole-comb/cosine:24', with --rules.
 
     JSON: model, length (tokens to fill in the longest text), tokens (the same, on average), texts, too_long (rows
-    skipped), seconds, orders, measured (orders and rules that are new in the file), passes (evaluations of each text
-    that these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure one),
+    skipped), seconds, orders, measured (orders and rules that are new in the file), passes (how many evaluations of
+    each text these took), rules (rows of {name, evaluations (to write a text, on average), passes (to measure a text),
     bits_per_token, error (its standard error)}), entropy, tc and dtc of the model (in random order, each with nats per
     sequence and bits_per_token; null without that order, or if texts differ in length), rows of {steps, order, sizes,
     bits_per_token, error}, best orders first, and dependence (null unless asked for): texts, length, shares (of

@@ -78,7 +78,7 @@ curve, use it. If you cannot, use minimax sizes, whose guarantees hold for all d
     help=f"Folder for {_FILE}. [default: the current folder]",
 )  # fmt: skip
 def demo(output: Path) -> Report:
-    """Show two models writing a text and what schedules cost, and save a figure: your first minute with unmask.
+    """Show how two models write a text and what schedules cost, and save a figure: your first minute with unmask.
 
     \b
     Examples:

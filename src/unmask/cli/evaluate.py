@@ -48,17 +48,23 @@ _NAMES = 23  # letters of order and size beside which there is room for all colu
 )  # fmt: skip
 @click.option(
     "--size", "sizes", type=options.Listed(options.SIZE), metavar="NAMES",
-    help=f"One or more of {options.SIZES_HELP}; with --calibration also optimal or square-root.",
+    help=f"One or more of {options.SIZES_HELP}; with --calibration, also optimal or square-root.",
 )  # fmt: skip
 @click.option("--steps", type=options.INTEGERS, metavar="NUMBERS", help=options.STEPS_HELP)
-@click.option("--rule", "rules", type=options.Listed(options.RULE), metavar="NAMES", help=options.RULE_HELP)
+@click.option(
+    "--rule",
+    "rules",
+    type=options.Listed(options.RULE),
+    metavar="NAMES",
+    help=f"One or more published rules {options.RULES_HELP}",
+)
 @click.option(
     "--schedule",
     "files",
     type=options.FILE,
     multiple=True,
     metavar="FILE",
-    help="A schedule from a file. You can repeat this option.",
+    help="Evaluate the schedule in this file. You can repeat this option.",
 )
 @options.length
 @options.allow
@@ -97,32 +103,32 @@ def evaluate(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Measure what schedules cost on a text: the exact negative log-likelihood in K steps.
+    """Measure what schedules cost on a text: the exact negative log-likelihood in a given number of steps.
 
     The command replays the text under every schedule that you choose: it reveals the text's own tokens instead of
     drawing new ones. Separate the items of a list with commas. If you choose no schedule, the command compares two
     orders, random and comb, each with even sizes in 8, 16 and 32 steps. All schedules use the same sequences and seeds,
     so the differences between their costs have small standard errors. The cost has two parts: what the text costs this
-    model one token at a time, in the order of the schedule, and what you lose by revealing tokens in parallel. The
-    excess is how much more a schedule costs than revealing one token at a time in random order with the same model.
-    This reference is an unbiased estimate from 32 evaluations of each sequence; a replay would need one evaluation per
-    token. Sizes such as threshold:0.9 choose the number of steps themselves.
+    model if it is revealed one token at a time in the order of the schedule, and what you lose by revealing tokens in
+    parallel. The excess is how much more a schedule costs than the reference: revealing one token at a time in random
+    order with the same model. The cost of the reference is an unbiased estimate from 32 evaluations of each sequence; a
+    replay would need one evaluation per token. Sizes such as threshold:0.9 choose the number of steps themselves.
 
     A model that is causal in the schedule, such as 'causal', scores all steps of a text in one evaluation, unless the
     schedule looks at predictions. The result is the same as with one evaluation per step. For such a model, the
     reference uses one random order per sequence.
 
     With --verify, each schedule that does not look at predictions also gets a forecast: how many evaluations `unmask
-    generate --verify` would take for such texts, to sample from exactly the same distribution as a run that reveals one
-    token at a time.
+    generate --verify` would take for texts like these, to sample from exactly the same distribution as a run that
+    reveals one token at a time.
 
     With --allow, the command scores the sampler that draws only the tokens you allow (`unmask generate --allow`). The
     scored positions of the texts must then contain no other tokens.
 
     In rows of --data, only what the model has to fill in is scored: the answer to a prompt, or all of a text except
     what is given. Bits per token is the cost of all rows, divided by the number of tokens scored in them. If a schedule
-    has more steps than a row has tokens to fill, that row takes one step per token. With --output, finished schedules
-    are saved. If the command is interrupted, run it again and it continues from there.
+    has more steps than a row has tokens to fill, that row takes one step per token. With --output, the rows of finished
+    schedules are saved. If the command is interrupted, run it again, and it continues from there.
 
     \b
     Examples:
@@ -139,20 +145,20 @@ def evaluate(
                       --engine ray --output rows.parquet
 
     JSON: model, length (tokens to fill in the longest text), tokens (scored per text, on average), texts, too_long
-    (rows skipped), seed, reference (one token at a time in random order: bits_per_token, standard_error and passes, the
-    evaluations of each text that this took; or null), and rows. With --allow, there is also a field allow (positions
-    and what is allowed there).
+    (rows skipped), seed, reference {bits_per_token, standard_error, passes (evaluations of each text)} (for one token
+    at a time in random order) or null, and rows. With --allow, there is also the field allow (positions and what is
+    allowed there).
 
-    The fields of a row are order, size, steps (as --steps or the saved schedule states them, which may not be how many
-    were taken; null if predictions decide) and file (of a saved schedule, or null). These are in bits per token:
-    bits_per_token and standard_error (over texts), excess (over the reference) and excess_error, difference (from the
-    row that is best on these texts) and difference_error (excess and difference are paired text by text), predicted
-    (null if the calibration cannot predict it) and predicted_error (approximate). The others are evaluations (the steps
-    taken to write a sequence, on average), passes (to score one: 1 if one pass scores all steps, otherwise the same
-    number as evaluations) and tokens_per_evaluation (valid tokens divided by evaluations, each summed over all
-    sequences; valid tokens are those before the end of a text, if it has one). With --verify, there are also verified
-    (forecast evaluations for a verified sequence, null if the schedule looks at predictions) and verified_error (its
-    standard error over texts).
+    A row begins with order, size, steps (the number in --steps or in the saved schedule, which may differ from the
+    number taken; null if predictions decide it) and file (of a saved schedule, or null). The following fields are in
+    bits per token: bits_per_token and standard_error (over texts), excess (over the reference) and excess_error,
+    difference (from the row that is best on these texts) and difference_error (excess and difference are paired text by
+    text), predicted (null if the calibration cannot predict the cost) and predicted_error (approximate). The other
+    fields are evaluations (the steps taken to write a sequence, on average), passes (to score a sequence: 1 if one pass
+    scores all steps, otherwise the same number as evaluations) and tokens_per_evaluation (valid tokens divided by
+    evaluations, each summed over all sequences; valid tokens are those before the end token, if there is one). With
+    --verify, there are also verified (the number of evaluations forecast for a verified sequence; null if the schedule
+    looks at predictions) and verified_error (its standard error over texts).
     """
     if orders or sizes or not (rules or files):
         orders, sizes = orders or list(_ORDERS), sizes or list(_SIZES)

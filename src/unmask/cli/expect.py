@@ -44,10 +44,10 @@ def expect(
     workers: Workers,
     seed: int,
 ) -> Report:
-    """Compute the exact expected KL of schedules on a distribution or a loss curve, in nats.
+    """Compute the exact expected KL, in nats, of schedules on a distribution or a loss curve.
 
-    Separate the items of a list with commas. The data are either a curve in a file (see `unmask plan`) or a
-    distribution. A distribution needs --length and the options in the second column:
+    Separate the items of a list with commas. Give either a curve in a file (see `unmask plan`) or a distribution. A
+    distribution needs --length and the options in the second column:
 
     \b
       reed-solomon    --dimension --alphabet    any DIMENSION tokens determine the rest
@@ -74,11 +74,12 @@ def expect(
     For 'linear' with more than 22 tokens, the exact curve cannot be computed. Use --estimate-curve: it averages over
     random orders instead, and reports a standard error with every result.
 
-    JSON: distribution {name (or "curve" and file), options, entropy, tc, dtc} and rows of {size, steps, expected_kl,
-    tc, dtc}. With --draws, a row also has estimate and standard_error. With --estimate-curve, a row also has
-    curve_error (the standard error of expected_kl that comes from the curve), and distribution has estimated_from and
-    curve_standard_error. With --monotone, distribution has monotone_change, the largest change made to the curve. With
-    --target, a row has size, steps (the fewest that meet the target, or null if no number does) and expected_kl.
+    JSON: distribution {name and options (for a curve: name "curve", file and length), entropy, tc, dtc} and rows of
+    {size, steps, expected_kl, tc, dtc}. With --draws, a row also has estimate and standard_error. With
+    --estimate-curve, a row also has curve_error (the standard error of expected_kl due to the estimated curve), and
+    distribution has estimated_from and curve_standard_error. With --monotone, distribution has monotone_change, the
+    largest change made to the curve. With --target, a row has only size, steps (the fewest that meet the target, or
+    null if no number of steps does) and expected_kl.
     """
     if (steps is None) == (target is None):
         raise check.InputError("", "Give exactly one of {steps} and {target}")

@@ -35,9 +35,9 @@ def explore(
     """Explore schedules on a local web page.
 
     The page opens with two texts that models write side by side, each under a schedule that you choose. The other tabs
-    compare size schedules and their guarantees, show their error on known distributions, show what a calibration says
-    about your model, and show measured results. The page sends no requests to other hosts, and only this machine can
-    open it, unless you set --host. It answers only requests for its own address: if it runs behind a proxy, give the
+    compare sizes and their guarantees, show the errors of these sizes on known distributions, show what a calibration
+    says about your model, and show measured results. The page sends no requests to other hosts. Unless you set --host,
+    only this machine can open it. It answers only requests for its own address: if it runs behind a proxy, give the
     proxy's host name with --allow-host.
 
     \b

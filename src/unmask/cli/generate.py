@@ -49,17 +49,17 @@ _PARTS = (
 @options.model_by_default(CAUSAL)
 @click.option(
     "--steps", type=options.INTEGER, metavar="K",
-    help="Number of steps. [default: what the model was trained with, else 16]",
+    help="Number of steps. [default: the number the model was trained for, otherwise 16]",
 )  # fmt: skip
 @click.option("--count", type=options.INTEGER, metavar="N", help="Number of sequences. [default: 4]")
 @click.option(
     "--order",
     type=options.ORDER,
     metavar="NAME",
-    help=f"One of {options.ORDERS_HELP} [default: what the model was trained with, else comb]",
+    help=f"One of {options.ORDERS_HELP} [default: the order the model was trained for, otherwise comb]",
 )
 @click.option("--size", type=options.SIZE, metavar="NAME", help=f"One of {options.SIZES_HELP}. [default: even]")
-@click.option("--rule", type=options.RULE, metavar="NAME", help=options.RULE_HELP)
+@click.option("--rule", type=options.RULE, metavar="NAME", help=f"A published rule {options.RULES_HELP}")
 @click.option(
     "--schedule",
     type=options.FILE,
@@ -86,7 +86,7 @@ _PARTS = (
 @click.option(
     "--chat", is_flag=True,
     help="Treat the prompt as a message and write an answer, with the model's chat template. --length is then "
-    "the number of tokens in the answer. [default: 128]",
+    "the number of tokens in the answer, 128 by default.",
 )  # fmt: skip
 @click.option("--data", type=options.FILE, metavar="FILE", help=f"File of prompts, one per row: {options.DATA}")
 @options.column
@@ -132,20 +132,20 @@ def generate(
     prompt, unless you set --length: then masked tokens continue the prompt up to that length. Sequence i, counted from
     0, has the seed SEED + i, and the same seed always gives the same sequence. Temperature 1 samples from the model's
     own distribution; any other temperature changes that distribution. For a Hugging Face model, a prompt may instead
-    mark gaps with the model's mask token, such as [MASK]; then '_' is an ordinary character.
+    mark gaps with the model's mask token, such as [MASK]; '_' is then an ordinary character.
 
     The default model is 'causal' here, but 'builtin' in `unmask calibrate`, `advise` and `evaluate`. To use a schedule
     that was chosen for 'builtin', add --model builtin.
 
-    A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default it uses
-    their order, with the number of steps that it was trained with most often. You can use another order, or sizes that
-    look at predictions; the texts are then worse, and the command prints a note. If you change only the number of
-    steps, it prints no note.
+    A model that is causal in the schedule, such as 'causal', was trained for certain schedules. By default, it uses the
+    order and the number of steps that most of its training was for. You can use another order, or sizes that look at
+    predictions; the texts are then worse, and the command prints a note. If you change only the number of steps, it
+    prints no note.
 
     With --verify, the tokens of a step are drafts. One evaluation checks all of them, in order, and drafts the next
     step. Rejection sampling takes some drafts back and draws them again; each draft taken back costs one more
     evaluation. The texts then have exactly the same distribution as texts written one token at a time in the same
-    order. With 'causal' and 16 steps this takes about 23 evaluations instead of 256. To check its drafts, a
+    order. With 'causal' and 16 steps, this takes about 23 evaluations instead of 256. To check its drafts, a
     bidirectional model has to run on copies of the text, one for each draft. Verified sampling does not stop early at
     the end of an answer, but what follows the end is not counted.
 
@@ -160,7 +160,7 @@ def generate(
     scaled up to sum to 1. Tokens of the prompt stay as they are. Positions are counted in the text or, with --chat, in
     the answer.
 
-    Some models end their answers themselves (LLaDA, Dream): they draw an end token like any other. What follows the end
+    Some models (LLaDA, Dream) end their answers themselves: they draw an end token like any other. What follows the end
     is neither shown nor counted. A sequence whose answer is complete takes no more evaluations, and this does not
     change the answer. Valid tokens are the tokens drawn before the end. Tokens per evaluation, elsewhere called tokens
     per forward pass (TPF), is the number of valid tokens divided by the number of evaluations, each summed over all
@@ -171,7 +171,7 @@ def generate(
     continued by --length tokens. If a row already has an answer, the model writes a new one of the same length. If the
     model has a chat template, the command treats prompts as messages. The command checks all rows before it fills the
     first, and names the line of a row that is invalid or too long for the model. With --output, finished rows are saved
-    in batches to a hidden file next to the output file. If the command is interrupted, run it again and it continues
+    in batches to a hidden file next to the output file. If the command is interrupted, run it again, and it continues
     from there.
 
     \b
@@ -191,21 +191,22 @@ def generate(
       unmask generate --schedule schedule.json --data prompts.jsonl --output answers.jsonl
       echo "in the beginning " | unmask generate --data - --length 32
 
-    JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed by each step), revealed (the step of
-    each token, counted from 0; -1 if it was given, -2 if it comes after the end and was not needed), bits_per_token
-    (what the drawn tokens cost under the model, up to the end), valid_tokens and evaluations (one number per sequence),
-    tokens_per_evaluation. With --verify, there is also a field rejected (drafts taken back, per sequence). With
-    --revise, versions takes the place of bits_per_token (for each sequence, the step, position and token of every
-    change; the token is null if it was taken back). With --allow, there is also a field allow (positions and what is
-    allowed there).
+    JSON: model, length, schedule, seconds, texts, seeds, sizes (tokens revealed in each step), revealed (the step of
+    each token, counted from 0; -1 if the token was given, -2 if it comes after the end and was not needed),
+    bits_per_token (the cost, under the model, of the tokens drawn up to the end), valid_tokens and evaluations (one
+    number per sequence), tokens_per_evaluation. With --verify, there is also the field rejected (drafts taken back, per
+    sequence). With --revise, versions (for each sequence, the step, position and token of every change; the token is
+    null if it was taken back) takes the place of bits_per_token. With --allow, there is also the field allow (positions
+    and what is allowed there).
 
-    The fields of a row of --output are seed, text, sizes, revealed, bits_per_token, valid_tokens and evaluations of one
-    sequence and, with --verify, also rejected. With --revise, versions takes the place of bits_per_token.
+    Each row of --output describes one sequence. Its fields are seed, text, sizes, revealed, bits_per_token,
+    valid_tokens and evaluations and, with --verify, also rejected. With --revise, versions takes the place of
+    bits_per_token.
 
-    JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run had finished),
-    valid_tokens, evaluations, tokens_per_evaluation, output and, without --output, the rows. The fields of a row are
-    row (counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what the model
-    wrote after the prompt, or null), and those of a row of --output.
+    JSON with --data: model, schedule, seconds, count (of rows), continued (rows that an earlier run finished),
+    valid_tokens, evaluations, tokens_per_evaluation, output and, without --output, rows. The fields of a row are row
+    (its number, counted from 0), line, seed, prompt, text (the whole text, or the answer to a message), answer (what
+    the model wrote after the prompt, or null), and the fields of a row of --output above.
     """
     if data is not None:
         _check_alone({"prompt": prompt, "count": count, "watch": watch or None, "allow": allow or None})

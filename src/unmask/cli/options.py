@@ -116,7 +116,7 @@ RULE = one_of("rule", RULES)
 REVISION = Named("revision", revisions.REVISION_WORDS, revisions.check_revision)
 
 BLIND_SIZES_HELP = (
-    f"{', '.join(schedules.FREE_SIZES)}; for a distribution or curve also {' or '.join(schedules.CURVE_SIZES)}."
+    f"{', '.join(schedules.FREE_SIZES)}; for a distribution or a curve, also {' or '.join(schedules.CURVE_SIZES)}."
 )
 _OTHERS, _LAST = (*schedules.FREE_SIZES, *schedules.NUMBERED_SIZES[:-1]), schedules.NUMBERED_SIZES[-1]
 SIZES_HELP = f"{', '.join(_OTHERS)}, or {_LAST}"
@@ -127,11 +127,11 @@ ORDERS_HELP = (
 )
 REVISION_HELP = (
     f"Take revealed tokens back, or change them, in one of these ways: {', '.join(revisions.REVISION_WORDS)}. Most of "
-    "these ways take a number after a colon, as in cap:0.1. The texts then have no exact likelihood."
+    "these ways take a number after a colon, as in cap:0.1. Revised texts have no exact likelihood."
 )
 STEPS_HELP = "One or more numbers of steps, separated by commas."
-TARGET_HELP = "Instead of --steps: find the fewest steps whose expected KL is at most this."
-RULE_HELP = f"A published rule instead of --order and --size: {', '.join(RULES)}."
+TARGET_HELP = "Instead of --steps: find the fewest steps with an expected KL of at most this many nats."
+RULES_HELP = f"instead of --order and --size: {', '.join(RULES)}."
 
 
 def command(function: Function) -> Command:
@@ -215,9 +215,9 @@ data = bundled(
         "--distribution", type=one_of("distribution", DISTRIBUTIONS), metavar="NAME",
         help=f"One of {', '.join(DISTRIBUTIONS)}.",
     ),
-    click.option("--dimension", type=INTEGER, help="Dimension of a code."),
+    click.option("--dimension", type=INTEGER, help="Dimension of the code (reed-solomon or linear)."),
     click.option("--alphabet", type=INTEGER, help="Number of different tokens; for a code, a prime power."),
-    click.option("--stay", type=NUMBER, help="Probability that a Markov chain keeps its token."),
+    click.option("--stay", type=NUMBER, help="Probability that a token of a Markov chain repeats the one before it."),
     click.option("--bias", type=NUMBER, help="Bias of the coin in a mixture."),
     click.option(
         "--estimate-curve", type=INTEGER, metavar="DRAWS",
@@ -242,7 +242,7 @@ workers = bundled(
         "--workers", type=INTEGER, metavar="N",
         help="With ray: number of workers. [default: as many as the cluster has room for]",
     ),
-    click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, or auto to find it."),
+    click.option("--address", metavar="WHERE", help="With ray: the address of a running cluster, or auto to find one."),
 )  # fmt: skip
 
 
@@ -283,10 +283,10 @@ length = click.option(
     "--length", type=INTEGER, metavar="L",
     help="Tokens per sequence. [default: the model's maximum, but at most 256 for Hugging Face models]",
 )  # fmt: skip
-_TEXT = "Text that the model has not seen, in its alphabet. The built-in models know a to z and the space."
+_TEXT = "Text that the model has not seen, in the model's alphabet. The built-in models know a to z and the space."
 DATA = (
     'JSON lines with {"prompt": ..., "answer": ...} or {"text": ...}, plain text with one row per line, FASTA, '
-    "CSV or Parquet. Files may be compressed as .gz or .xz; - reads standard input."
+    "CSV or Parquet. Files may be compressed as .gz or .xz; use - for standard input."
 )
 column = click.option("--column", metavar="NAME", help="With --data: the column or key that holds the texts.")
 
@@ -316,7 +316,7 @@ allow = click.option(
     "--allow", multiple=True, metavar="WHERE:WHAT",
     help="Allow only certain tokens at one position (3:abc) or at each of several (10-20:0123456789). Positions are "
     "counted from 1. If the model's tokens are not characters, list whole tokens with spaces between them, as in "
-    "'3:yes no'. You can also give a .json file of such rules. You can repeat this option; for each position the last "
+    "'3:yes no'. You can also give a .json file of such rules. You can repeat this option; for each position, the last "
     "rule counts.",
 )  # fmt: skip
 calibration = click.option("--calibration", type=FILE, metavar="FILE", help="File written by `unmask calibrate`.")

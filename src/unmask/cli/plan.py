@@ -53,26 +53,26 @@ def plan(
     data: Said,
     seed: int,
 ) -> Report:
-    """Show the sizes of a schedule and what it guarantees, or find the fewest steps for a target.
+    """Show the sizes and guarantees of a schedule, or find the fewest steps that meet a target.
 
     A guarantee is a factor c: for every distribution of the given length, the expected KL is at most c times the
-    dependence between its tokens. There is one factor for each measure of dependence: the total correlation (tc), the
+    dependence between the tokens. There is one factor for each measure of dependence: the total correlation (tc), the
     dual total correlation (dtc), the smaller of the two (min), and their sum (sum), which equals the sum of I(X_i;
-    X_-i) over the tokens. For each of them, the minimax sizes have the smallest factor that is possible with positions
+    X_-i) over the tokens. For each measure, the minimax sizes have the smallest factor that is possible with positions
     in random order.
 
     The sizes 'optimal' and 'square-root' are made for a loss curve, which comes from a distribution (see `unmask
-    expect`) or from a file. A curve file holds the loss with 0, 1, ... length-1 tokens visible, in nats: as a JSON
+    expect`) or from a file. A curve file holds the losses, in nats, with 0, 1, ..., length-1 tokens visible: as a JSON
     list, as a JSON object with the key "loss", or as CSV with one number per line or with the columns n,loss. A gauge
-    is your own measure of dependence: its file holds length-1 positive numbers in the same forms, with the key "gauge"
-    or the columns i,gauge.
+    is your own measure of dependence: its file holds length-1 positive numbers in any of these forms, but with the key
+    "gauge" or the columns i,gauge.
 
     With --target, the command finds the fewest steps instead; `unmask steps` is another name for this. Say what you
     know about the data: --tc, --dtc or both, or a distribution, or a curve. From TC and DTC, the command computes the
-    fewest steps that guarantee the target for every distribution with these values. For the paper's sizes, it does so
-    in three ways: by the theorem of Zhao & Cai's paper, by its simplified formula, and exactly. For the minimax sizes,
-    which are the best possible, it does so exactly. For a distribution or a curve, you also get the fewest steps that
-    each schedule needs on exactly that data.
+    fewest steps that guarantee the target for every distribution with these values. For the sizes of Zhao & Cai's
+    paper, it does so in three ways: by the paper's theorem, by the paper's simplified formula, and exactly. For the
+    minimax sizes, which are the best possible, it does so exactly. For a distribution or a curve, you also get the
+    fewest steps with which each schedule meets the target on exactly that data.
 
     \b
     Examples:
@@ -86,16 +86,16 @@ def plan(
       unmask steps --distribution markov --length 256 --alphabet 2 --stay 0.9 --target 1
       unmask steps --curve validation-loss.csv --monotone --target 5
 
-    JSON: length, steps, size, mean_sizes (one per step), overhang (for i = 1 ... length-1, the expected number of
-    tokens revealed in the same step as the i-th, but after it), guarantee {tc, dtc, min, sum}, sizes (one draw, for
-    --seed). With the sizes tc and dtc, there are also coefficient (the paper's f) and theorem (the factor of its bound,
-    or null if the theorem does not apply). With minimax sizes and universal, there is also a field factor. With a
-    distribution or a curve, there are also data and expected_kl and, with --estimate-curve, standard_error.
+    JSON: length, steps, size, mean_sizes (one per step), overhang (for i = 1, ..., length-1, the expected number of
+    tokens revealed in the same step as the i-th, but after it), guarantee {tc, dtc, min, sum}, sizes (one draw, from
+    --seed). With the size tc or dtc, there are also coefficient (the paper's f) and theorem (the factor of the paper's
+    bound, or null if the theorem does not apply). With universal or minimax sizes, there is also the field factor. With
+    a distribution or a curve, there are also data and expected_kl; with --estimate-curve, there is also standard_error.
 
     JSON with --target: length, target, tc, dtc, guaranteed (rows of {size, theorem, simplified, exact}; theorem and
-    simplified are null for minimax sizes, and simplified is null for target 0), measured (rows of {size, steps,
-    expected_kl}; empty without a distribution or curve; steps is null if no number of steps is enough), recommendation.
-    With a distribution or a curve, there is also a field data.
+    simplified are null for minimax sizes, and simplified is also null for a target of 0), measured (rows of {size,
+    steps, expected_kl}; empty without a distribution or curve; steps is null if no number of steps is enough),
+    recommendation. With a distribution or a curve, there is also the field data.
     """
     rng = np.random.default_rng(seed)
     if target is not None:

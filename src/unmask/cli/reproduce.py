@@ -32,10 +32,10 @@ _QUOTED = (50, 100, 250, 500, 1000)  # steps of Figure 2(a) that other people qu
     metavar="DIR",
     help="Folder for the files. The command creates it if it is missing.",
 )
-@click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte-Carlo draws per point.")
+@click.option("--draws", type=options.INTEGER, default=100_000, show_default=True, help="Monte Carlo draws per point.")
 @options.seed
 def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> Report:
-    """Reproduce the three figures of Zhao & Cai's paper, as PNG, SVG, and a CSV with every number.
+    """Reproduce the three figures of Zhao & Cai's paper, as PNG and SVG, with every number in a CSV file.
 
     \b
       figure1    mean size of each step of the tc and dtc schemes
@@ -43,8 +43,8 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
       figure3    expected KL of the dtc scheme, against the number of steps and against DTC
 
     The figures use sequences of 2000 tokens and Reed-Solomon codes over an alphabet of 2048 letters, as in the paper.
-    They show the exact values, the paper's bounds and fixed-size baseline, and equal sizes with a random offset.
-    Without names, the command makes all three.
+    They show the exact values, the paper's bounds and fixed-size baseline, and equal sizes with a random offset. If you
+    name no figure, the command makes all three.
 
     \b
     Examples:
@@ -52,8 +52,8 @@ def reproduce(figures: tuple[str, ...], output: Path, draws: int, seed: int) -> 
       unmask reproduce figure2 --output figures --draws 10000
       unmask reproduce figure1 figure3 --output figures --json
 
-    JSON: draws, seed, seconds, and figures (rows of {figure, points (how many were estimated), worst_z (largest
-    deviation in standard errors), files}).
+    JSON: draws, seed, seconds, and figures (rows of {figure, points (how many were estimated), worst_z (the largest
+    deviation, in standard errors), files}).
     """
     chosen = list(dict.fromkeys(figures or _FIGURES))
     check.integer("draws", draws, least=2)

@@ -59,12 +59,12 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @click.option(
     "--schedule", "schedules", multiple=True, type=Words(_EXAMPLES), metavar="ORDER:STEPS,...",
     help="Schedules to learn; each gets an equal share of every batch. You can repeat this option. [default with "
-    "--causal: whole-comb with length/16, /8 and /4 steps]",
+    "--causal: whole-comb with length/16, length/8 and length/4 steps]",
 )  # fmt: skip
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
     help="Which tokens are masked in training if neither --causal nor --schedule is given: uniform, or comb, which "
-    "masks half of each batch the way combs with length/16, /8 and /4 steps do. [default: uniform]",
+    "masks half of each batch the way combs with length/16, length/8 and length/4 steps do. [default: uniform]",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
 @click.option(
@@ -97,8 +97,8 @@ def train(
 ) -> Report | None:
     """Train a small masked diffusion model on a text.
 
-    The output folder holds a checkpoint, a log, and at the end model.safetensors. To use the model in other commands,
-    pass this folder as --model. If a run is stopped or killed, run the same command again and it continues. Under
+    The output folder holds a checkpoint, a log and, at the end, model.safetensors. To use the model in other commands,
+    pass this folder as --model. If a run is stopped or killed, run the same command again, and it continues. Under
     torchrun, the processes share the batch.
 
     With --data, the command takes windows of --length tokens from the rows; every possible window is equally likely. A
@@ -108,8 +108,8 @@ def train(
     (--schedule). You can use it with any schedule, and it runs again at every step. A model that is causal in the
     schedule (--causal) learns every step of a text at once, under the schedules you name. When it writes, it computes
     each token only once, but it works well only with these schedules. Of every eight of its layers (--layers), five
-    process the known tokens and three read from them. In its training, one text in eight begins with given tokens, so
-    the model learns to continue a prompt.
+    process the known tokens, and the other three read the result. In its training, one text in eight begins with
+    given tokens, so the model learns to continue a prompt.
 
     Here, a schedule is an order that does not look at predictions, with even sizes in a given number of steps.
     With as many steps as tokens, left-to-right gives an ordinary language model.
