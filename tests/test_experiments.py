@@ -187,10 +187,7 @@ def test_the_search_finds_the_best_of_all_periodic_schedules(script, period):
 
 
 def test_learned_orders_are_the_best_of_two_laws_with_every_seed(script):
-    """From the committed numbers, over 5 and 3 seeds; and the Ising grid again, with a seed that is not among them.
-
-    Refining boards ends beside the best order with one seed: exchanges of two cells lead no further.
-    """
+    """From the committed numbers, over 5 and 3 seeds; and the Ising grid again, with a seed that is not among them."""
     with (FOLDER / "results" / "dependence.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     cost = {(row["law"], int(row["steps"]), row["order"]): float(row["excess"]) for row in rows}
@@ -204,7 +201,7 @@ def test_learned_orders_are_the_best_of_two_laws_with_every_seed(script):
         best, least = cost[law, steps, "best"], min(cost[law, steps, name] for name in ("random", "comb", "spread"))
         assert int(row["seeds"]) >= 3
         assert float(row["excess"]) <= 1.05 * best + 1e-9
-        assert not row["worst"] or float(row["worst"]) <= (1.05 if law == "ising" else 1.1)
+        assert not row["worst"] or float(row["worst"]) <= 1.05
         assert float(row["excess"]) < 0.95 * least
         for label in ("pairs", "learned"):
             assert cost[law, steps, label] <= min(cost[law, steps, name] for name in known) + 1e-9

@@ -96,7 +96,7 @@ def test_a_kind_that_is_measured_becomes_a_collection(shipped, monkeypatch, tmp_
 
 def test_a_rule_that_should_be_shown_first_and_was_not_measured_is_an_error(shipped):
     row = {"order": "comb", "size": "even:8", "evaluations": "8", "bits": "0.5", "error": ""}
-    with pytest.raises(ValueError, match=r"no row is of \[\('', 'comb, evn'\)\]"):
+    with pytest.raises(ValueError, match=r"there is no row for \[\('', 'comb, evn'\)\]"):
         shipped.grouped([row], shipped.rule_of, [("", "comb, evn")])
 
 
