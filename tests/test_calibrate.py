@@ -20,6 +20,7 @@ from unmask.distribution import Markov  # noqa: E402
 from unmask.evaluate import expected_nll, random_order, replay, replayed_kl  # noqa: E402
 from unmask.predict import ExactPredictor, Logits  # noqa: E402
 from unmask.schedule import Schedule  # noqa: E402
+from unmask.words.own import shortened  # noqa: E402
 
 CHAIN = Markov.sticky(4, 0.85, 32)
 TEXTS = torch.from_numpy(CHAIN.sample(400, rng=np.random.default_rng(0)))
@@ -107,8 +108,17 @@ def test_a_tooth_per_step_is_a_schedule_for_texts_of_any_length(calibration):
     assert first == same
     for count, sizes in ((64, [8] * 8), (8, [1] * 8), (5, [1] * 5), (19, [3, 3, 3, 2, 2, 2, 2, 2])):
         assert plan.schedule.size.fitted(count).sizes(count).tolist() == sizes
-    # Steps of several teeth keep the number of segments that was measured.
-    assert calibration.plan("comb-4", 4).schedule.order == order.Comb(4)
+
+
+def test_a_schedule_that_takes_fewer_steps_on_short_texts_says_so(calibration):
+    """Steps of several teeth keep the number of segments that was measured: 8 tokens in 4 segments have two teeth."""
+    schedule = calibration.plan("comb-4", 4).schedule
+    assert schedule.order == order.Comb(4)
+    said = "This schedule was made for longer texts. With 8 tokens to fill, it takes 2 steps instead of 4."
+    assert shortened(schedule, 8) == said
+    assert [shortened(schedule, count) for count in (16, 32, 100)] == [""] * 3
+    assert shortened(calibration.plan("comb-4", 8).schedule, 5) == ""
+    assert shortened(calibration.plan("spread", 4).schedule, 8) == ""
 
 
 def test_costs_of_every_number_of_steps_are_those_of_the_plans(calibration):

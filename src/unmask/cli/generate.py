@@ -21,7 +21,7 @@ from unmask.size.reactive import Reactive
 from unmask.words.inputs import CAUSAL, read_schedule
 from unmask.words.models import Source
 from unmask.words.outputs import check_rows, write_rows
-from unmask.words.own import own_order, own_steps, unfamiliar
+from unmask.words.own import own_order, own_steps, shortened, unfamiliar
 from unmask.words.revisions import order_for, revised
 from unmask.words.schedules import build, check_combs, check_fits, words_for
 from unmask.words.sentences import per_evaluation
@@ -260,6 +260,7 @@ def generate(
     with check.renamed("schedule", _blamed(schedule, rule, chosen)):
         verified = Verified(model.predictor, chosen, draw) if verify else None
     noted(unfamiliar(model, chosen))
+    noted(shortened(chosen, masked))
     seeds = [seed + row for row in range(count)]
     begin = time.perf_counter()
     sampler = Sampler(model.predictor, chosen, draw, model.stop)

@@ -1,4 +1,4 @@
-"""The schedules that a model was trained for: what it is asked for where nobody says, and what it was not made for."""
+"""What a model and a schedule were made for: what a model is asked for where nobody says, and what does not fit."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from unmask import order
 from unmask.schedule import Schedule
 from unmask.size import Blind
+from unmask.size.base import Planned
 from unmask.words.schedules import order_title
+from unmask.words.sentences import counted
 
 if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.models import Model
@@ -38,6 +40,18 @@ def unfamiliar(model: "Model", schedule: Schedule) -> str:
     names = f"{', '.join(known[:-1])} and {known[-1]}" if known[1:] else known[0]
     trained = f"The model '{model.name}' was trained for other schedules: planned ones in the {orders} {names}."
     return f"{trained} With this schedule, its texts are worse."
+
+
+def shortened(schedule: Schedule, count: int) -> str:
+    """One sentence if with so many tokens a schedule takes fewer steps than it could; nothing if it does not."""
+    sizes = schedule.size
+    if not isinstance(sizes, Planned) or isinstance(schedule.order, order.Blocks | order.Delimited):
+        return ""
+    possible, taken = min(sizes.steps, count), sizes.fitted(count).steps
+    if taken >= possible:
+        return ""
+    tokens, steps = counted(count, "token"), counted(taken, "step")
+    return f"This schedule was made for longer texts. With {tokens} to fill, it takes {steps} instead of {possible}."
 
 
 def _kind(which: order.BlindOrder | order.ReactiveOrder) -> order.Order:
