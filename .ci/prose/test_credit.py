@@ -23,8 +23,8 @@ WORKS = {
     "Eso-LM": "2506.01928",
 }
 OURS = (
-    "exact minimax schedules and their proof",
-    "optimal sizes for a table of losses under any blind order",
+    "exact minimax schedules with the proof that they are optimal",
+    "the best sizes for a table of losses under any blind order",
     "the exhaustive order search",
     "forecasts that hold",
     "guarantees reported",

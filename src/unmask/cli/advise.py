@@ -76,11 +76,11 @@ def advise(
     lowest cost of revealing one token at a time among the orders that were measured. The advice is the schedule with
     the fewest steps that meets the target on the texts that were measured, or, with --steps, the best schedule with
     that many steps. `advise` also considers rules that look at predictions, if you measured them with `unmask calibrate
-    --rules`. The comparison is fair: such a rule is considered only if its evaluations, on average, exceed the number
-    of steps by at most one percent. The predicted cost is that of new texts at temperature 1, not of the texts used to
-    choose the schedule. If it misses the target, the command says by how much. If you decode greedily or count correct
-    answers, also try rules that look at predictions, and use your own score to compare them with the advice. Such a
-    rule can be better than its cost suggests.
+    --rules`. The comparison is fair: such a rule is considered only if, on average, its evaluations do not exceed the
+    number of steps by more than one percent. The predicted cost is that of new texts at temperature 1, not of the texts
+    used to choose the schedule. If it misses the target, the command says by how much. If you decode greedily or count
+    correct answers, also try rules that look at predictions, and use your own score to compare them with the advice.
+    Such a rule can be better than its cost suggests.
 
     The built-in models come with a calibration on English text. For any other model, give --calibration, or texts to
     measure it on (--text or --data). A schedule written by --save computes its sizes from the number of tokens to fill,

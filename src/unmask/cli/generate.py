@@ -167,12 +167,11 @@ def generate(
     sequences.
 
     With --data, every row of the file is a prompt, and the command writes one row for each, in the same order. Row i,
-    counted from 0, has the seed SEED + i. If a prompt has gaps ('_'), the model fills them; any other prompt is
-    continued by --length tokens. If a row already has an answer, the model writes a new one of the same length. If the
-    model has a chat template, the command treats prompts as messages. The command checks all rows before it fills the
-    first, and names the line of a row that is invalid or too long for the model. With --output, finished rows are saved
-    in batches to a hidden file next to the output file. If the command is interrupted, run it again, and it continues
-    from there.
+    counted from 0, has the seed SEED + i. If a prompt has gaps ('_'), the model fills them; it extends any other prompt
+    by --length tokens. If a row already has an answer, the model writes a new one of the same length. If the model has
+    a chat template, the command treats prompts as messages. The command checks all rows before it fills the first, and
+    names the line of a row that is invalid or too long for the model. With --output, finished rows are saved in batches
+    to a hidden file next to the output file. If the command is interrupted, run it again, and it continues from there.
 
     \b
     Examples:

@@ -64,7 +64,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
 @click.option(
     "--masks", type=options.one_of("masks", ("uniform", "comb")), metavar="NAME",
     help="Which tokens are masked in training if neither --causal nor --schedule is given: uniform, or comb, which "
-    "masks half of each batch the way combs with length/16, length/8 and length/4 steps do. [default: uniform]",
+    "trains half of each batch on the masks of combs with length/16, length/8 and length/4 steps. [default: uniform]",
 )  # fmt: skip
 @click.option("--minutes", type=options.NUMBER, help="Stop after this many minutes. Run the command again to continue.")
 @click.option(
