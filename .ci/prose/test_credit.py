@@ -24,7 +24,7 @@ WORKS = {
 }
 OURS = (
     "exact minimax schedules with the proof that they are optimal",
-    "the best sizes for a table of losses under any blind order",
+    "optimal sizes for a table of losses under any blind order",
     "the exhaustive order search",
     "forecasts that hold",
     "guarantees reported",

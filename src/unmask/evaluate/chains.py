@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unmask import _check as check
+from unmask.evaluate._walk import Walk
 from unmask.evaluate.enumeration import joint_of
-from unmask.evaluate.walk import Walk
 from unmask.information.measures import kl
 from unmask.order import BlindOrder, Blocks, Calibrated, Delimited, EndLater, Random
 from unmask.predict import MaskPredictor
