@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from unmask.cli import main
-from unmask.cli.files import FOLDER, WRITTEN
+from unmask.cli.files import WRITTEN, Folder
 
 WRITING = {
     "advise": {"--save"},
@@ -38,7 +38,9 @@ def pairs() -> list[tuple[str, str, str]]:
     """Every command with an option that writes a file and another one that names a file."""
     found = []
     for name in main.summaries:
-        files = [each for each in options_of(name) if isinstance(each.type, click.Path) and each.type is not FOLDER]
+        files = [
+            each for each in options_of(name) if isinstance(each.type, click.Path) and not isinstance(each.type, Folder)
+        ]
         written = [each for each in files if each.type is WRITTEN]
         for number, one in enumerate(written):
             read = [each for each in files if each.type is not WRITTEN]
@@ -54,7 +56,7 @@ def test_every_option_that_writes_is_known_to_do_so():
     for name in main.summaries:
         for each in options_of(name):
             if {"output", "save", "figure"} & {word.lstrip("-") for word in each.opts}:
-                assert each.type in (WRITTEN, FOLDER), (name, each.opts)
+                assert each.type is WRITTEN or isinstance(each.type, Folder), (name, each.opts)
 
 
 @pytest.mark.parametrize(("name", "written", "other"), pairs(), ids=" ".join)
@@ -118,3 +120,26 @@ def test_standard_input_devices_and_names_of_models_are_no_files(tmp_path, monke
     result = CliRunner().invoke(main, ["advise", "--steps", "4", "--save", "builtin"])
     assert result.exit_code == 0, result.stderr
     assert "size" in json.loads((tmp_path / "builtin").read_text())
+
+
+@pytest.mark.parametrize("name", ["log.csv", "checkpoint.pt"])
+def test_a_run_does_not_replace_the_text_it_learns_from(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    text = tmp_path / "run" / name
+    text.parent.mkdir()
+    text.write_text("a text " * 100, encoding="utf-8")
+    found = complaint("train", "--text", f"run/{name}", "--output", "run")
+    assert found == (
+        f"--output must be a different folder from that of --text, but 'run/{name}' would be replaced. "
+        "Choose another --output."
+    )
+    assert text.read_text(encoding="utf-8") == "a text " * 100
+
+
+def test_a_model_of_hugging_face_is_read_from_its_folder_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"weights")
+    line = ("advise", "--model", "hf:model", "--steps", "4", "--save", "model/model.safetensors")
+    assert "must be a different file from --model" in complaint(*line)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == b"weights"

@@ -361,7 +361,7 @@ def _shown(record: Row, predicted: bool, texts: str) -> list[Any]:
     columns = (
         *map(words, names),
         # A schedule may take another number of steps than its name says, as in texts with fewer tokens than steps.
-        Column("steps", lambda row: f"{row['evaluations']:.4g}" if row["steps"] else f"≈ {row['evaluations']:.0f}"),
+        Column("steps", lambda row: f"{row['evaluations']:.6g}" if row["steps"] else f"≈ {row['evaluations']:.0f}"),
         *([Column("tokens", lambda row: f"{row['tokens_per_evaluation']:.2f}")] if short else []),
         *([Column("verified", lambda row: f"{row['verified']:.1f}" if row["verified"] else "")] if checked else []),
         Column("bits", cost),

@@ -19,12 +19,20 @@ class Written(click.Path):
 
 @final
 class Folder(click.Path):
-    """A folder that the command fills. It cannot replace a file, so it may have the name of anything that is read."""
+    """A folder that the command fills.
+
+    Arguments:
+        names: Files in it that the command replaces whatever they are; it looks at all others before.
+    """
+
+    def __init__(self, *names: str):
+        super().__init__(path_type=Path)
+        self.names = names
 
 
 FILE = click.Path(path_type=Path)  # which the command reads
 WRITTEN = Written(path_type=Path)
-FOLDER = Folder(path_type=Path)
+FOLDER = Folder()
 
 
 def check_apart(params: Iterable[click.Parameter], values: Mapping[str, Any]) -> None:
@@ -35,14 +43,19 @@ def check_apart(params: Iterable[click.Parameter], values: Mapping[str, Any]) ->
         values: What was given to them, by the names of their variables.
     """
     given = [(param, path) for param in params for path in _files(param, values.get(param.name or ""))]
-    taken = [(param, path) for param, path in given if not isinstance(param.type, Written)]
+    taken = [(param, path) for param, path in given if not isinstance(param.type, Written | Folder)]
     for param, path in given:
-        if not isinstance(param.type, Written):
+        if not isinstance(param.type, Written | Folder):
             continue
         for other, theirs in taken:
             if _same(path, theirs):
                 both = f"both are '{path}'" if path == theirs else f"'{path}' and '{theirs}' are the same file"
                 name, must = _word(param), f"be a different file from {{{_word(other)}}}"
+                if isinstance(param.type, Folder):
+                    must, both = (
+                        f"be a different folder from that of {{{_word(other)}}}",
+                        f"'{theirs}' would be replaced",
+                    )
                 raise check.InputError(name, must, detail=f"but {both}", remedy=f"Choose another {{{name}}}.")
         taken.append((param, path))
 
@@ -53,7 +66,9 @@ def _files(param: click.Parameter, value: Any) -> Iterator[Path]:
     for each in value if isinstance(value, tuple) else (value,):
         if isinstance(kind, Words) and kind.files and each is not None and each not in kind.words:
             yield file_of(each)
-        elif isinstance(kind, click.Path) and not isinstance(kind, Folder) and each is not None and str(each) != "-":
+        elif isinstance(kind, Folder):
+            yield from (each / name for name in kind.names if each is not None)
+        elif isinstance(kind, click.Path) and each is not None and str(each) != "-":
             yield each
 
 

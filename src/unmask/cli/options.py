@@ -12,6 +12,7 @@ from unmask.cli.completion import Words
 from unmask.cli.files import FILE as FILE
 from unmask.cli.files import FOLDER as FOLDER
 from unmask.cli.files import WRITTEN as WRITTEN
+from unmask.cli.files import Folder as Folder
 from unmask.cli.group import Command
 from unmask.names import DISTRIBUTIONS, MODELS, RULES
 from unmask.words import data as words

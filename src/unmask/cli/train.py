@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what follows needs torch, which takes a second to load
     from unmask.train import Progress
 
 _EXAMPLES = ("comb:16,32,64", "whole-comb:16,32,64", "left-to-right:256", "random:16")
+_RUN = options.Folder("log.csv", "checkpoint.pt")  # written from the first update on (`unmask.train.home`)
 _SURE = 10.0  # seconds of updates after which their speed is known well enough
 
 
@@ -33,7 +34,7 @@ _SURE = 10.0  # seconds of updates after which their speed is known well enough
     "--data", type=options.FILE, metavar="FILE", help=f"Rows to learn from, one sequence each: {options.DATA}"
 )
 @options.column
-@click.option("--output", type=options.FOLDER, required=True, metavar="FOLDER", help="Folder for the run.")
+@click.option("--output", type=_RUN, required=True, metavar="FOLDER", help="Folder for the run.")
 @click.option(
     "--alphabet", type=Words(["chars", "bytes"], files=True), default="chars", show_default=True, metavar="NAME",
     help="chars (the characters of the text), bytes, or a file saved by the tokenizers library.",

@@ -21,7 +21,7 @@ from unmask.size import LogLinear
 from unmask.size.base import Blind, Planned
 
 MASKED = -1
-_DIGITS = 12  # of what positions are ranked by: what is equal but for rounding is a tie, and the leftmost comes first
+_DIGITS = 12  # of log-probabilities that a rule recalls, so that states which differ by rounding alone are one
 _STEPS = 64  # of a size that looks at predictions, before we say that it does not end
 
 
@@ -174,7 +174,7 @@ class Walk:
         """What ranks the positions of every state, larger first; `None` where any set of them is equally likely."""
         within = self.schedule.within
         if isinstance(within, ReactiveOrder):
-            return within.score(prediction).view(masked.shape).double().round(decimals=_DIGITS)
+            return within.score(prediction).view(masked.shape).double()
         if self.orders == [()]:
             return None
         scores = torch.full(masked.shape, -torch.inf, dtype=torch.float64)
@@ -295,7 +295,7 @@ class Walk:
                 continue
             rank = torch.full((1, self.length), -torch.inf, dtype=torch.float64)
             for at, token in zip(free, tokens, strict=True):
-                rank[0, at] = round(math.log(table[at, token]), _DIGITS)
+                rank[0, at] = math.log(table[at, token])
             own = _one(view, row, rank)
             if not self.known and free:  # a size that looks ranks positions by what was drawn there
                 rows = torch.tensor([row * self.length + at for at in free])

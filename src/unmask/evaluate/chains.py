@@ -51,8 +51,8 @@ class RevisedLaw:
 def revised_law(predictor: MaskPredictor, schedule: Schedule, target: ArrayLike) -> RevisedLaw:
     """Enumerate a sampler with any revision, or none, from fully masked sequences at temperature 1.
 
-    Positions whose scores differ by rounding alone are ties, and the leftmost of them comes first. A sampler breaks
-    such ties as its arithmetic happens to round, so on a symmetric distribution the two may differ.
+    If positions of a symmetric distribution score equally, rounding decides which comes first, as it does in a sampler
+    with this predictor. Such a law may differ from one machine to another.
 
     Arguments:
         predictor: The model; `ExactPredictor(distribution)` is the perfect one.

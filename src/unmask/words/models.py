@@ -86,7 +86,7 @@ class Source:
 
 def file_of(name: str) -> Path:
     """The file that a word for a model names: of a folder the weights, of a function the code."""
-    path = Path(name)
+    path = Path(name.removeprefix("hf:"))
     if name.startswith("py:"):
         path = Path(os.path.expanduser(name.removeprefix("py:").rpartition(":")[0]))
     return path / "model.safetensors" if path.is_dir() else path  # `unmask.models.FILE`, without torch
