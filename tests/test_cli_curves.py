@@ -79,7 +79,7 @@ def test_a_bad_gauge_is_refused(tmp_path):
     file.write_text("1\n2\n3\n")
     assert "must have 9 numbers for a length of 10" in complaint("plan --length 10 --steps 2 --gauge", str(file))
     assert complaint("plan --steps 5 --gauge", str(file)).startswith("--steps must be at most the length 4")
-    assert "Size 'tc' cannot be used with --gauge, because --gauge plans the size 'minimax'" in complaint(
+    assert "Size 'tc' cannot be used with --gauge, because --gauge always uses the size 'minimax'" in complaint(
         "plan --steps 2 --size tc --gauge", str(file)
     )
     assert complaint("plan --length 4 --steps 2 --size minimax").startswith("Size 'minimax' needs a gauge.")

@@ -77,13 +77,13 @@ def test_count_vectors_are_complete():
 
 def test_exact_curves_have_a_stated_reach():
     wide = Mixture([1.0], np.full((1, 50), 0.02), length=10)
-    with pytest.raises(ValueError, match=r"^The exact curve needs at most 2,000,000 vectors .*estimate_curve"):
+    with pytest.raises(ValueError, match=r"^The exact curve is for at most 2,000,000 vectors .*estimate_curve"):
         wide.curve()
     long = Mixture([1.0], np.full((1, 21, 2), 0.5))
-    with pytest.raises(ValueError, match=r"^The exact curve needs at most 2\^20 sequences .*estimate_curve"):
+    with pytest.raises(ValueError, match=r"^The exact curve is for at most 2\^20 sequences .*estimate_curve"):
         long.curve()
     allowed = Mixture([1.0], np.full((1, 20, 2), 0.5))  # 2^20 sequences, but too many with some tokens masked
-    sentence = "The exact curve needs at most 2^20 sequences and 2^31 partly masked ones, not 2^20 and 3^20."
+    sentence = "The exact curve is for at most 2^20 sequences and 2^31 partly masked ones, not for 2^20 and 3^20."
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
         allowed.curve()
     np.testing.assert_allclose(estimate_curve(long, 2, rng=np.random.default_rng(0)).loss, BIT)

@@ -125,7 +125,7 @@ def _one(names: list[str] | None, measure: Path | None) -> str:
             remedy = "Leave out one of the two."
             raise check.InputError(
                 "",
-                f"Size '{name}' cannot be used with {{gauge}}, because {{gauge}} plans the size '{_OWN}'",
+                f"Size '{name}' cannot be used with {{gauge}}, because {{gauge}} always uses the size '{_OWN}'",
                 remedy=remedy,
             )
         return _OWN

@@ -130,14 +130,14 @@ class Mixture(Distribution):
                 found = f"{self.vocab}^{self.length} and {self.vocab + 1}^{self.length}"
                 raise check.InputError(
                     "",
-                    f"The exact curve needs at most 2^20 sequences and 2^31 partly masked ones, not {found}",
+                    f"The exact curve is for at most 2^20 sequences and 2^31 partly masked ones, not for {found}",
                     remedy="Use {estimate_curve} to estimate it.",
                 )
             return Table.of(self).curve()
         if not self._few_types():
             raise check.InputError(
                 "",
-                f"The exact curve needs at most {_MOST_TYPES:,} vectors of token counts, but {self.length} tokens of "
+                f"The exact curve is for at most {_MOST_TYPES:,} vectors of token counts, but {self.length} tokens of "
                 f"{self.vocab} kinds have more",
                 remedy="Use {estimate_curve} to estimate it.",
             )
