@@ -358,7 +358,7 @@ def test_options_of_the_command_are_refused_before_any_work(given, sentence, tmp
     monkeypatch.chdir(tmp_path)
     dependence, layout, figure = given
     with pytest.raises(InputError, match=sentence):
-        check_pairs(dependence and Path(dependence), layout, figure and Path(figure), Path("c.json"))
+        check_pairs(dependence and Path(dependence), layout, figure and Path(figure))
 
 
 def test_far_distances_are_drawn_together_with_their_means_and_errors():

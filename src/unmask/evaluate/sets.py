@@ -50,6 +50,9 @@ class SetLosses:
     length: int
     losses: NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        _check_all("losses", self.losses, self.length, 1)
+
     @staticmethod
     def of(distribution: Distribution) -> "SetLosses":
         """The losses of a perfect predictor.
@@ -153,6 +156,9 @@ class SetDependence:
     length: int
     values: NDArray[np.floating[Any]]
 
+    def __post_init__(self) -> None:
+        _check_all("values", self.values, self.length, 2)
+
     @staticmethod
     def of(losses: SetLosses) -> "SetDependence":
         """That of known losses: `ℓ_i(A) − ℓ_i(A ∪ {j})`, and the mean of both where they differ."""
@@ -239,6 +245,16 @@ def check_short(name: str, length: int) -> None:
     """Refuse more positions than all sets of can be gone through."""
     if length > _LONGEST:
         raise check.InputError(name, f"have at most {_LONGEST} positions", found=f"{length}")
+
+
+def _check_all(name: str, values: object, length: object, axes: int) -> None:
+    """Refuse what is not a finite number for every set of positions, and each position on so many further axes."""
+    count = check.integer("length", length, least=1, most=_LONGEST)
+    given, wanted = check.numbers(name, values), (1 << count, *(count,) * axes)
+    if given.shape != wanted:
+        raise check.InputError(name, f"have the shape {wanted}", found=f"{given.shape}")
+    if not np.isfinite(given).all():
+        raise check.InputError(name, "hold finite numbers")
 
 
 def _entropies(rows: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -23,6 +23,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask import _check as check
 from unmask._torch import Tensor, plain, torch
 from unmask.predict.base import MaskPredictor, Prediction
 
@@ -45,6 +46,12 @@ class Places:
     counts: NDArray[np.int64]
     index: Tensor
     local: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "index", "local"):
+            value: object = getattr(self, name)
+            if not isinstance(value, Tensor) or value.is_floating_point():
+                raise check.InputError(name, "be a tensor of indices", found=check.shown(value))
 
     @staticmethod
     def of(rows: Tensor, length: int) -> "Places":
