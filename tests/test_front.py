@@ -132,3 +132,23 @@ def test_mistakes_are_one_sentence(model, call, sentence):
         call(model)
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_schedule_that_takes_fewer_steps_says_so_wherever_it_is_run(model, tmp_path):
+    """Twelve steps of a comb of 16 segments, measured with 256 tokens: ten gaps have one tooth, and so one step."""
+    from click.testing import CliRunner
+
+    from unmask import models
+    from unmask.cli import main
+
+    said = "This schedule was made for longer texts. With 10 tokens to fill, it takes 1 step instead of 10."
+    prompt = "the ____ of the ______ was"
+    schedule = models.calibration_of(model).plan("comb-16", 12).schedule
+    with pytest.warns(UserWarning, match=said):
+        unmask.generate(model, prompt, schedule=schedule, seed=0)
+    file, rows = tmp_path / "schedule.json", tmp_path / "rows.jsonl"
+    schedule.save(file)
+    rows.write_text(json.dumps({"prompt": prompt}) + "\n" + json.dumps({"prompt": "_" * 256}) + "\n", encoding="utf-8")
+    for words in (["--prompt", prompt], ["--data", str(rows)]):
+        line = ["generate", "--model", "builtin", "--schedule", str(file), *words]
+        assert f"Note: {said}" in CliRunner().invoke(main, line).stderr

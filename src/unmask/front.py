@@ -30,7 +30,7 @@ from unmask.sample import Sampler, Seeds, draw_for, seeds_of
 from unmask.schedule import Schedule
 from unmask.sequences import Sequences
 from unmask.words.calibrating import usual
-from unmask.words.own import own_order, own_steps, unfamiliar
+from unmask.words.own import own_order, own_steps, shortened, unfamiliar
 from unmask.words.rules import rules_named
 from unmask.words.schedules import USUAL_ORDERS, build, fits, measurable
 
@@ -99,8 +99,9 @@ def generate(
         most = int(sequences.counts.max())
         wanted = own_steps(found) if steps is None else check.integer("steps", steps, least=1)
         schedule = build(order or own_order(found), size, min(wanted, most), most).schedule
-    if note := unfamiliar(found, schedule):
-        warnings.warn(note, stacklevel=2)
+    for note in (unfamiliar(found, schedule), shortened(schedule, int(sequences.counts.min()))):
+        if note:
+            warnings.warn(note, stacklevel=2)
     draw = draw_for(temperature)
     # As on the command line: the first text of a seed is that of the seed alone.
     one = isinstance(seed, int | np.integer) and not isinstance(seed, bool)

@@ -84,7 +84,7 @@ def advise(
 
     The built-in models come with a calibration on English text. For any other model, give --calibration, or texts to
     measure it on (--text or --data). A schedule written by --save computes its sizes from the number of tokens to fill,
-    so it fits any prompt and any length.
+    so it works for any prompt and any length. If it takes fewer steps on a short text, `unmask generate` says so.
 
     With --dependence, the advice is an order learned from measured dependence: even sizes in --steps steps, with
     dependent positions in different steps. Such an order works for only one number of tokens. Pairs of positions do not

@@ -16,7 +16,7 @@ from unmask.order import BlindOrder, ReactiveOrder, Spaced
 from unmask.schedule import Schedule
 from unmask.words.answers import TEXTS, Prompts, prompts
 from unmask.words.outputs import write_rows
-from unmask.words.own import own_steps, unfamiliar
+from unmask.words.own import own_steps, shortened, unfamiliar
 from unmask.words.revisions import revised
 from unmask.words.schedules import build, check_fits
 from unmask.words.sentences import counted, per_evaluation
@@ -94,6 +94,7 @@ def answered(
     with prompts(model, data, column, answer=length, chat=chat) as rows:
         chosen = how.chosen(rows)
         noted(unfamiliar(model, chosen))
+        noted(shortened(chosen, min(rows.masked)))
         begin = time.perf_counter()
         sampler = Sampler(model.predictor, chosen, how.draw, model.stop)
         shown: list[dict[str, Any]] = []
